@@ -1,0 +1,30 @@
+"""mnemesh: distributed associative memory. Agents on a network learn online to recall their own values and those of the agents they care about."""
+
+from mnemesh import (
+    algorithms,
+    domains,
+    engine,
+    errors,
+    features,
+    interest,
+    losses,
+    problem,
+    regret,
+    routing,
+    steps,
+    streams,
+    testing,
+    theory,
+    topology,
+    tuning,
+)
+from mnemesh.engine import Online, Trace, simulate, simulate_many
+from mnemesh.problem import Problem
+from mnemesh.tuning import tune
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Online", "Problem", "Trace", "algorithms", "domains", "engine", "errors", "features", "interest", "losses", "problem", "regret", "routing",
+    "simulate", "simulate_many", "steps", "streams", "testing", "theory", "topology", "tune", "tuning",
+]  # fmt: skip

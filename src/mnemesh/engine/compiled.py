@@ -1,0 +1,168 @@
+"""Round by round on JAX: the same `step`, compiled once per kind of run, on whatever device JAX finds. The caller's JAX settings are left alone."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mnemesh.algorithms.algorithm import Algorithm
+from mnemesh.algorithms.world import World
+from mnemesh.engine.choose import drawn_inside
+from mnemesh.engine.rounds import arrays_of, parts_of, sample_of, world_of
+from mnemesh.engine.stage import Stage
+from mnemesh.errors import require
+from mnemesh.problem import Problem
+from mnemesh.streams import Computed
+from mnemesh.streams.stream import Block
+
+__all__ = ["JaxRounds"]
+
+_TINY = 16  # up to this dimension a GPU sums products faster than it multiplies matrices
+
+
+class _Fixed(NamedTuple):
+    """What a compilation depends on, beside shapes."""
+
+    signature: Any
+    loss: Any
+    features: Any
+    domain: Any
+    ages: tuple[int, ...]
+    samples: int
+    associations: int
+    tiny: bool
+    drawn: Any  # the computed stream's kind, where data are drawn inside the run
+    totals: bool
+
+
+def _wide() -> AbstractContextManager[Any]:
+    """JAX with 64-bit types, here and nowhere else. Every array of ours names its type, so float32 runs stay float32."""
+    jax = require("jax", 'engine="jax"')
+    if hasattr(jax, "enable_x64"):
+        return jax.enable_x64(True)
+    return require("jax.experimental", 'engine="jax"').enable_x64()
+
+
+class JaxRounds:
+    """The way to play for GPUs, and for losses whose residual JAX must find."""
+
+    name = "jax"
+
+    def __init__(self, stage: Stage, memories: np.ndarray, dtype: Any, longest: int) -> None:
+        jax = require("jax", 'engine="jax"')
+        self.stage, self.dtype, self.longest = stage, np.dtype(dtype), longest
+        self.draws = drawn_inside(stage)
+        tiny = jax.default_backend() != "cpu" and max(stage.shape) <= _TINY
+        drawn = _Drawn(stage.sources[0]) if self.draws and isinstance(stage.sources[0], Computed) else None
+        self._fixed = _Fixed(
+            stage.algorithm.signature(), stage.loss, stage.features, stage.domain, stage.ages, stage.samples, stage.associations, tiny, drawn, False
+        )
+        with _wide():
+            self._arrays = jax.device_put(arrays_of(stage, self.dtype))
+            world = world_of(stage, self._arrays, tiny)
+            self._state = jax.tree.map(jax.numpy.array, stage.algorithm.init(world, jax.numpy.asarray(memories, dtype=self.dtype)))
+            self._constants = jax.device_put(self._constants_of(stage)) if self.draws else None
+
+    def _constants_of(self, stage: Stage) -> Any:
+        each = [source.constants() for source in stage.sources]  # type: ignore[attr-defined]
+        return {name: np.stack([constants[name] for constants in each]) for name in each[0]}
+
+    @property
+    def memories(self) -> np.ndarray:
+        """X_{n,t} of the next round."""
+        return np.array(self._state.memories)
+
+    @property
+    def state_memories(self) -> np.ndarray:
+        """The same, as it lies: not to be kept."""
+        return np.asarray(self._state.memories)
+
+    def play(self, block: Block | int, start: int, rates: np.ndarray, totals: bool = False) -> np.ndarray:
+        """Play a block, or so many rounds drawn on the spot, from round start + 1; losses (R, B·N), or with `totals` their float64 sum (B·N,)."""
+        rounds = block if isinstance(block, int) else len(block.keys)
+        parts = None if isinstance(block, int) else tuple(None if part is None else self._padded(part) for part in parts_of(block, self.dtype))
+        rates = self._padded(np.asarray(rates, dtype=self.dtype)[:rounds, :, None, None])
+        with _wide(), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Some donated buffers were not usable")
+            run = _compiled(self._fixed._replace(totals=totals), self.stage.problems[0], self.stage.algorithm)
+            at = (np.int32(start), np.int32(rounds))
+            self._state, losses = run(self._state, self._arrays, self._constants, parts, rates, *at)
+            losses = np.asarray(losses)
+        return losses if totals else losses[:rounds]
+
+    def _padded(self, part: np.ndarray) -> np.ndarray:
+        """One length for all stretches, so that one compilation serves them."""
+        if len(part) == self.longest:
+            return part
+        return np.concatenate([part, np.zeros((self.longest - len(part), *part.shape[1:]), dtype=part.dtype)])
+
+    def dump(self) -> dict[str, np.ndarray]:
+        """The state as arrays by name."""
+        return {name: np.array(part) for name, part in self._state._asdict().items() if part is not None}
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """Take up a dumped state."""
+        jax = require("jax", 'engine="jax"')
+        with _wide():
+            self._state = self._state._replace(**{name: jax.numpy.asarray(part) for name, part in arrays.items()})
+
+
+class _Drawn:
+    """Rounds of computed streams that differ in their seeds alone, drawn inside the run."""
+
+    def __init__(self, source: Computed) -> None:
+        self._source = source
+        self._settings = tuple((name, value) for name, value in vars(source).items() if name != "seed" and isinstance(value, str | int | float | None))
+
+    def __call__(self, constants: Any, t: Any, dtype: Any) -> list[Any]:
+        """keys, values, gates, share and activity of all streams side by side, as `parts_of` gives them."""
+        jax = require("jax", 'engine="jax"')
+        drawn = jax.vmap(lambda own: self._source.draw(own, t, jax.numpy))(constants)
+        keys, values, gates, present = jax.tree.map(lambda part: part.reshape(-1, *part.shape[2:]), drawn)
+        share = active = None
+        if present is not None:
+            share = present / jax.numpy.maximum(present.sum(-1, keepdims=True), 1)
+            active = present.any(-1)
+        elif keys.shape[1] > 1:
+            share = jax.numpy.full(keys.shape[:2], 1 / keys.shape[1])
+        return [None if part is None else part.astype(dtype) for part in (keys, values, gates, share, active)]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Drawn) and other._settings == self._settings
+
+    def __hash__(self) -> int:
+        return hash(self._settings)
+
+
+_PROGRAMS: dict[_Fixed, Any] = {}
+
+
+def _compiled(fixed: _Fixed, problem: Problem, algorithm: Algorithm) -> Any:
+    """The compiled stretch of rounds; one compilation serves every problem and algorithm of the same kind."""
+    if fixed not in _PROGRAMS:
+        _PROGRAMS[fixed] = _program(fixed, problem, algorithm)
+    return _PROGRAMS[fixed]
+
+
+def _program(fixed: _Fixed, problem: Problem, algorithm: Algorithm) -> Any:
+    jax = require("jax", 'engine="jax"')
+    jnp = jax.numpy
+
+    def run(state: Any, arrays: Any, constants: Any, parts: Any, rates: Any, start: Any, rounds: Any) -> Any:
+        score, learn, mixing = arrays
+        world = World(fixed.loss, fixed.domain, score, learn, mixing, fixed.ages, fixed.samples, fixed.associations, fixed.tiny)
+        agents, dtype = state.memories.shape[0], state.memories.dtype
+
+        def one(i: Any, carried: Any) -> Any:
+            state, losses = carried
+            now = fixed.drawn(constants, start + i, dtype) if parts is None else [None if part is None else part[i] for part in parts]
+            state, info = algorithm.step(world, state, sample_of(problem, start + i, *now), rates[i])
+            return state, losses + info.losses if fixed.totals else losses.at[i].set(info.losses)
+
+        losses = jnp.zeros(agents, dtype="float64") if fixed.totals else jnp.zeros((rates.shape[0], agents), dtype=dtype)
+        return jax.lax.fori_loop(0, rounds, one, (state, losses))
+
+    return jax.jit(run, donate_argnums=(0,))

@@ -1,0 +1,50 @@
+"""What is said of a run whose numbers stopped being finite."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from mnemesh.engine.stage import Stage
+from mnemesh.errors import DivergenceError
+from mnemesh.streams.stream import Block
+
+__all__ = ["refuse_divergence", "stable_rate"]
+
+
+def stable_rate(tau_max: int, curvature: float) -> float:
+    """The largest constant rate that is stable, as a guide: 2 sin(π / (4 τ_max + 2)) / λ with λ = max(‖φ‖² + max D)."""
+    return 2 * math.sin(math.pi / (4 * tau_max + 2)) / curvature if curvature > 0 else math.inf
+
+
+def refuse_divergence(stage: Stage, losses: np.ndarray, memories: np.ndarray, start: int, block: Block | None = None) -> None:
+    """Raise if a loss (R, B·N) or a memory is not finite, naming the agent, the round and the largest stable rate on its stream, or on `block`."""
+    fine = np.isfinite(losses) if losses.ndim == 2 else np.isfinite(losses)[None]
+    if fine.all() and np.isfinite(memories).all():
+        return
+    bad = np.argwhere(~fine)
+    i, n = bad[0].tolist() if len(bad) else (len(losses) - 1, int(np.argwhere(~np.isfinite(memories))[0][0]))
+    run, agent, t = n // stage.agents, n % stage.agents, start + i + 1
+    rows = stage.algorithms[run].rows(stage.problems[run])
+    entries = slice(rows.starts[agent], rows.starts[agent + 1])
+    tau, stream = int(rows.delays[entries].max()), stage.streams[run]
+    blocks = [block] if block is not None else (piece for _, piece in stream.blocks())
+    largest = stable_rate(tau, max(_curvature(stage, piece, rows.partners[entries]) for piece in blocks))
+    rates = stage.rates(t, t)
+    rate = float(rates[0, n if rates.shape[1] > 1 else 0])
+    whose = f"agent {agent} of run {run}" if stage.runs > 1 else f"agent {agent}"
+    raise DivergenceError(
+        f"{whose} diverged: its numbers stopped being finite in round {t}, at a rate of {rate:.3g}. With delays up to {tau} rounds on these data, "
+        f"about {largest:.3g} is the largest rate that is stable: lower the step."
+    )
+
+
+def _curvature(stage: Stage, block: Block, partners: np.ndarray) -> float:
+    """max ‖φ‖² + max D over what these partners see."""
+    features = np.asarray(stage.features(block.keys[:, partners]), dtype=np.float64)
+    decay = 0.0
+    if stage.loss.decays:
+        gated = stage.loss.gate is not None and block.gates is not None
+        decay = float(np.max(1 - block.gates[:, partners])) if gated else 1.0  # type: ignore[index]
+    return float((features**2).sum(-1).max()) + decay

@@ -1,0 +1,144 @@
+"""A batch of runs as one bigger network: rows of partners laid end to end, so that whatever plays one run plays many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from mnemesh.algorithms.algorithm import Algorithm, Rows, rows_of
+from mnemesh.errors import ShapeError
+from mnemesh.problem import Problem
+from mnemesh.steps import Constant, Inverse, InverseSqrt, Rates
+from mnemesh.streams.stream import Block, Stream
+
+__all__ = ["Stage", "check_same", "pad"]
+
+
+class Stage:
+    """Runs of one shape, loss, feature map, domain and kind of algorithm. Agent n of run b is agent b·N + n here; rows point into the sample."""
+
+    def __init__(self, problems: Sequence[Problem], algorithms: Sequence[Algorithm], streams: Sequence[Stream], shape: tuple[int, int]) -> None:
+        self.problems, self.algorithms, self.streams, self.shape = problems, algorithms, streams, shape
+        first = problems[0]
+        self.loss, self.features, self.domain, self.algorithm = first.loss, first.features, first.domain, algorithms[0]
+        self.runs, self.agents = len(problems), first.agents
+        self.sources = list({id(stream): stream for stream in streams}.values())  # a stream shared by runs is read once
+        where = {id(stream): place for place, stream in enumerate(self.sources)}
+        self._data_offset = np.array([where[id(stream)] * self.agents for stream in streams])
+        self._rates = [Rates(a.rule, a.tau_min(p)) for a, p in zip(algorithms, problems, strict=True)]
+
+    @property
+    def total(self) -> int:
+        """Agents of all runs together."""
+        return self.runs * self.agents
+
+    @property
+    def samples(self) -> int:
+        """Rows of a sample."""
+        return len(self.sources) * self.agents
+
+    @property
+    def rounds(self) -> int:
+        """T."""
+        return self.streams[0].rounds
+
+    @property
+    def associations(self) -> int:
+        """A."""
+        return max(stream.associations for stream in self.sources)
+
+    @cached_property
+    def score(self) -> Rows:
+        """𝒲_n and w of every run."""
+        return _stack([rows_of(problem) for problem in self.problems], self._data_offset)
+
+    @cached_property
+    def learn(self) -> Rows:
+        """𝒫_n, p and δ of every run."""
+        return _stack([a.rows(p) for a, p in zip(self.algorithms, self.problems, strict=True)], self._data_offset)
+
+    @cached_property
+    def mixing(self) -> Rows | None:
+        """a_{n,m} of every run, pointing at agents."""
+        rows = [a.mixing(p) for a, p in zip(self.algorithms, self.problems, strict=True)]
+        kept = [row for row in rows if row is not None]
+        return _stack(kept, np.arange(self.runs) * self.agents) if kept else None
+
+    @cached_property
+    def ages(self) -> tuple[int, ...]:
+        """The delays in use."""
+        return tuple(int(age) for age in np.unique(self.learn.delays))
+
+    def rates(self, first: int, last: int) -> np.ndarray:
+        """η of rounds first .. last, counted from 1, both included: (R, 1) where all agents of all runs share it, else (R, B·N)."""
+        each = [rates(first, last) for rates in self._rates]
+        if self.runs == 1:
+            return each[0]
+        return np.concatenate([np.broadcast_to(rates, (len(rates), self.agents)) for rates in each], axis=1)
+
+    @property
+    def endless(self) -> bool:
+        """Whether the rates are known past the horizon: a callable of somebody's own may end there."""
+        return all(isinstance(algorithm.rule, Constant | InverseSqrt | Inverse) for algorithm in self.algorithms)
+
+    def rates_reaching(self, first: int, last: int) -> np.ndarray:
+        """η of the rounds first + 1 .. last and of τ_max more, for replies under way; where they are not known, nothing uses them either."""
+        reach = last + self.ages[-1]
+        rates = self.rates(first + 1, reach if self.endless else min(reach, self.rounds))
+        return np.concatenate([rates, np.repeat(rates[-1:], reach - first - len(rates), axis=0)])
+
+    def read(self, first: int, last: int) -> Block:
+        """Rounds first + 1 .. last of every source, agents side by side."""
+        blocks = [stream.block(first, last) for stream in self.sources]
+        for run, block in zip(self.problems, blocks):
+            run.check_gates(block, self.shape)
+        if len(blocks) == 1:
+            return blocks[0]
+        keys, values = (np.concatenate(parts, axis=1) for parts in ([block.keys for block in blocks], [block.values for block in blocks]))
+        gates = None if self.loss.gate is None else np.concatenate([np.asarray(block.gates) for block in blocks], axis=1)
+        present = None
+        if any(block.present is not None for block in blocks):
+            present = np.concatenate([np.ones(b.keys.shape[:3], dtype=bool) if b.present is None else b.present for b in blocks], axis=1)
+        return Block(keys, values, gates, present)
+
+    def of_source(self, block: Block, place: int) -> Block:
+        """One source's part of what `read` gave."""
+        here = slice(place * self.agents, (place + 1) * self.agents)
+        gates, present = (None if part is None else part[:, here] for part in (block.gates, block.present))
+        return Block(block.keys[:, here], block.values[:, here], gates, present)
+
+    def split(self, array: np.ndarray, axis: int = 0) -> np.ndarray:
+        """The axis of all agents as (runs, agents), the runs first."""
+        shape = array.shape
+        return np.moveaxis(array.reshape(*shape[:axis], self.runs, self.agents, *shape[axis + 1 :]), axis, 0)
+
+
+def _stack(rows: Sequence[Rows], offsets: np.ndarray) -> Rows:
+    if len(rows) == 1 and offsets[0] == 0:
+        return rows[0]
+    sizes = np.concatenate([np.diff(row.starts) for row in rows])
+    partners = np.concatenate([row.partners + offset for row, offset in zip(rows, offsets, strict=True)])
+    weights, delays = (np.concatenate([row[place] for row in rows]) for place in (2, 3))
+    return Rows(np.concatenate([[0], np.cumsum(sizes)]), partners, weights, delays)
+
+
+def pad(rows: Rows, fill: int = 1) -> Rows:
+    """Ragged rows as (N, P), P a multiple of `fill`: partner 0, weight 0 and delay 0 beyond a row's end."""
+    sizes = np.diff(rows.starts)
+    width = max(-(-int(sizes.max()) // fill) * fill, fill)
+    inside = np.arange(width) < sizes[:, None]
+    padded = [np.zeros((len(sizes), width), dtype=part.dtype) for part in rows[1:]]
+    for full, part in zip(padded, rows[1:], strict=True):
+        full[inside] = part
+    return Rows(rows.starts, *padded)
+
+
+def check_same(problems: Sequence[Problem], streams: Sequence[Stream]) -> tuple[int, int]:
+    """The memory shape that all runs share, or an error."""
+    shapes = {problem.shape(stream) for problem, stream in zip(problems, streams, strict=True)}
+    sizes = {(stream.rounds, stream.agents, stream.associations) for stream in streams}
+    if len(shapes) > 1 or len(sizes) > 1:
+        raise ShapeError(f"runs of different shapes (rounds, agents, associations {sorted(sizes)}; memories {sorted(shapes)}) cannot be stacked: run them apart.")
+    return shapes.pop()

@@ -1,0 +1,8 @@
+"""Streams: what the agents see. Drawn on the host, computed inside the run, or somebody's own arrays and events."""
+
+from mnemesh.streams.computed import Computed, computed_teacher
+from mnemesh.streams.drawn import Teacher, teacher
+from mnemesh.streams.given import Events, Given, from_arrays, from_events
+from mnemesh.streams.stream import Block, Stream
+
+__all__ = ["Block", "Computed", "Events", "Given", "Stream", "Teacher", "computed_teacher", "from_arrays", "from_events", "teacher"]
