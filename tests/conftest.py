@@ -1,6 +1,7 @@
 """The strictest mode there is: shapes checked at every call, no seeds from the clock, warnings are errors (pyproject.toml)."""
 
 import os
+from importlib.util import find_spec
 
 os.environ["MNEMESH_CHECK_SHAPES"] = "1"
 for threads in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
@@ -13,7 +14,7 @@ from jaxtyping import install_import_hook  # noqa: E402
 COMPILED = {"lanes", "kernel"}  # numba reads these functions itself, and cannot read a wrapper
 SOURCES = Path(__file__).parents[1] / "src"
 modules = [path.relative_to(SOURCES).with_suffix("") for path in SOURCES.rglob("*.py") if path.stem not in {"__init__", *COMPILED}]
-install_import_hook([".".join(module.parts) for module in modules], "beartype.beartype")
+install_import_hook([".".join(module.parts) for module in modules], "beartype.beartype" if find_spec("beartype") else None)
 
 from hypothesis import settings  # noqa: E402
 

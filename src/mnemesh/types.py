@@ -43,7 +43,7 @@ def at_set(array: Array, index: Any, value: Array) -> Array:
     if isinstance(array, np.ndarray):
         array[index] = value
         return array
-    return array.at[index].set(value)
+    return array.at[index].set(value, mode="promise_in_bounds")
 
 
 def refuse_dense(agents: int, what: str, error: type[Exception]) -> None:

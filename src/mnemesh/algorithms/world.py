@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from dataclasses import dataclass
 from typing import NamedTuple, final
 
@@ -43,12 +45,13 @@ class Sample(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What agents learn by trying X_n on the associations of others, all (N, P·A, …) with the weights worked in."""
+    """What agents learn by trying X_n on the associations of others, with the weights worked in."""
 
     losses: Array  # Σ_m w_{n,m} f_{m,t}(X_n), (N,)
     residuals: Array  # w_{n,m} r_{n,m}, (N, P·A, d_v)
-    features: Array  # φ(k_m), (N, P·A, d_φ)
     decay: Array | None  # Σ_m w_{n,m} D_m, (N, d_v or 1, d_φ or 1)
+    sample: Sample  # what was looked at
+    partners: Partners  # and whose
 
 
 def take(rows: Array, places: Array) -> Array:
@@ -58,8 +61,8 @@ def take(rows: Array, places: Array) -> Array:
 
 def recalled(memories: Array, features: Array, tiny: bool = False) -> Array:
     """z = X_n φ for each of an agent's features: (N, d_v, d_φ), (N, P, d_φ) → (N, P, d_v)."""
-    if tiny:  # a matrix product has nothing to gain here, and a GPU much to lose
-        return (features[:, :, None, :] * memories[:, None]).sum(-1)
+    if tiny:  # a matrix product has nothing to gain here, and a GPU much to lose: written out, the sum needs no kernel of its own
+        return functools.reduce(operator.add, (features[:, :, None, j] * memories[:, None, :, j] for j in range(features.shape[2])))
     if isinstance(memories, np.ndarray):
         return features @ memories.swapaxes(1, 2)
     return namespace(memories).einsum("npj,nij->npi", features, memories, precision="highest")
@@ -87,6 +90,7 @@ class World:
     ages: tuple[int, ...]  # the delays in use, ascending
     samples: int  # rows of a sample: N, or the agents of all runs played together
     associations: int  # A
+    complete: int = 0  # S where every agent's partners are all agents of its run, in order, and the runs' data are S sources; else 0
     tiny: bool = False  # whether products of this size are better written as sums
 
     @property
@@ -99,23 +103,35 @@ class World:
         xp = namespace(memories)
         agents, count = partners.data.shape
         associations = sample.features.shape[1]
-        features = take(sample.features, partners.data).reshape(agents, count * associations, -1)
         values = take(sample.values, partners.data).reshape(agents, count * associations, -1)
         weights = partners.weights
         if sample.share is not None:
             weights = (weights[:, :, None] * take(sample.share, partners.data)).reshape(agents, count * associations)
-        outputs = recalled(memories, features, self.tiny)
+        outputs = self._recalled(memories, sample, partners)
         losses = (weights * self.loss.value(outputs, values)).sum(1)
         residuals = weights[:, :, None] * self.loss.residual(outputs, values)
         decay = None
         if sample.decay is not None:
             decay = (partners.weights[:, :, None, None] * take(sample.decay, partners.data)).sum(1)
             losses = losses + xp.asarray(0.5, dtype=losses.dtype) * (decay * memories * memories).sum((1, 2))
-        return Seen(losses, residuals, features, decay)
+        return Seen(losses, residuals, decay, sample, partners)
+
+    def _recalled(self, memories: Array, sample: Sample, partners: Partners) -> Array:
+        """X_n φ(k_m) for all partners' associations, (N, P·A, d_v)."""
+        (agents, d_v, d_phi), xp = memories.shape, namespace(memories)
+        if not self.complete or partners is not self.score:
+            return recalled(memories, self._features(sample, partners), self.tiny)
+        rows, keys = memories.reshape(self.complete, -1, d_phi), sample.features.reshape(self.complete, -1, d_phi)  # one product for all
+        outputs = rows @ keys.swapaxes(1, 2) if xp is np else xp.einsum("sxj,spj->sxp", rows, keys, precision="highest")
+        return outputs.reshape(agents, d_v, -1).swapaxes(1, 2)
+
+    def _features(self, sample: Sample, partners: Partners) -> Array:
+        agents, count = partners.data.shape
+        return take(sample.features, partners.data).reshape(agents, count * sample.features.shape[1], -1)
 
     def gradient(self, seen: Seen, memories: Array) -> Array:
         """Σ_m w_{n,m} ∇f_m(X_n) = Σ_m w_{n,m} (r φᵀ + D ∘ X)."""
-        gradient = outer_sum(seen.residuals, seen.features, self.tiny)
+        gradient = outer_sum(seen.residuals, self._features(seen.sample, seen.partners), self.tiny)
         return gradient if seen.decay is None else gradient + seen.decay * memories
 
     def mix(self, memories: Array) -> Array:

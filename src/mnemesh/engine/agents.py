@@ -154,7 +154,7 @@ class AgentsByKernel:
         """Play the block, whose first round is start + 1, at rates that reach τ_max rounds further; losses (R, B·N)."""
         losses = np.empty((self.stage.total, len(block.keys)), dtype=self.dtype)
         lines = np.ascontiguousarray(rates.T, dtype=self.dtype)
-        rate_at = np.arange(self.stage.total) * (lines.shape[1] if len(lines) > 1 else 0)
+        rate_at = np.arange(self.stage.total) // (self.stage.total // len(lines)) * lines.shape[1]
         ages = np.array(self.stage.ages, dtype=np.int64)
 
         def some(cut: tuple[int, int]) -> None:

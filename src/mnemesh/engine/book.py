@@ -8,27 +8,17 @@ import numpy as np
 
 from mnemesh.engine.stage import Stage
 from mnemesh.engine.trace import Trace
-from mnemesh.errors import EngineError
 from mnemesh.statistics import Statistics, add, empty, stack
 from mnemesh.streams.stream import Block
 
 __all__ = ["Book"]
 
-FULL_LIMIT = 10**8  # losses kept unasked
-
-
 class Book:
     """The record of a stage's run. Round numbers are counted from 0 here: `done` rounds lie behind."""
 
-    def __init__(self, stage: Stage, dtype: Any, record_every: int | None, horizons: np.ndarray | None) -> None:
+    def __init__(self, stage: Stage, dtype: Any, record_every: int | None, horizons: np.ndarray | None, keep_losses: bool) -> None:
         self.stage, self.record_every, self.horizons, self.done = stage, record_every, horizons, 0
-        size = stage.rounds * stage.total
-        if horizons is None and size > FULL_LIMIT:
-            raise EngineError(
-                f"{stage.rounds:,} rounds of {stage.total:,} agents are {size:,} losses, more than {FULL_LIMIT:,}: pass horizons=[…] "
-                "to keep their sums and the comparator's statistics instead."
-            )
-        self._losses = None if horizons is not None else np.empty((stage.rounds, stage.total), dtype=dtype)
+        self._losses = np.empty((stage.rounds, stage.total), dtype=dtype) if keep_losses else None
         self._sum = np.zeros(stage.total)
         self._cumulative: list[np.ndarray] = []
         self._exact = horizons is not None and stage.loss.curvature is not None  # whether statistics say all about the losses
@@ -36,11 +26,6 @@ class Book:
         self._snapshots: list[list[Statistics]] = []
         self._history: list[np.ndarray] = []
         self._known = False  # whether the data went by here, so that the statistics stand for them
-
-    @property
-    def totals(self) -> bool:
-        """Whether sums at horizons are kept instead of losses."""
-        return self.horizons is not None
 
     def next_stop(self, longest: int) -> int:
         """Up to where to play in one stretch."""
@@ -62,8 +47,8 @@ class Book:
         self.done += rounds
         if self._losses is not None:
             self._losses[self.done - rounds : self.done] = losses
+        if self.horizons is None:
             return
-        assert self.horizons is not None
         self._sum += losses if losses.ndim == 1 else losses.sum(0, dtype=np.float64)
         if block is not None and self._exact:
             parts = (self.stage.of_source(block, place) for place in range(len(self._statistics)))
@@ -79,15 +64,16 @@ class Book:
         shape = (0, self.stage.total, *self.stage.shape)
         history = split(np.stack(self._history) if self._history else np.empty(shape, memories.dtype), 1) if self.record_every else None
         recorded = np.arange(self.record_every, self.stage.rounds + 1, self.record_every) if self.record_every else None
-        if self._losses is not None:
-            return Trace(split(memories), split(self._losses, 1), self.stage.rounds, engine, history, recorded)
+        losses = None if self._losses is None else split(self._losses, 1)
+        if self.horizons is None:
+            return Trace(split(memories), losses, self.stage.rounds, engine, history, recorded)
         places = {id(source): place for place, source in enumerate(self.stage.sources)}
         statistics = None
         if self._known:
             each = [stack([snapshot[place] for snapshot in self._snapshots]) for place in range(len(self.stage.sources))]
             statistics = stack([each[places[id(stream)]] for stream in self.stage.streams])
         cumulative = split(np.stack(self._cumulative), 1)
-        return Trace(split(memories), None, self.stage.rounds, engine, history, recorded, self.horizons, cumulative, statistics)
+        return Trace(split(memories), losses, self.stage.rounds, engine, history, recorded, self.horizons, cumulative, statistics)
 
     def dump(self) -> dict[str, np.ndarray]:
         """What a checkpoint needs of the record."""

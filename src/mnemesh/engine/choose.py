@@ -37,8 +37,10 @@ def choose(stage: Stage, engine: str) -> str:
     ahead = seconds_ahead(stage)
     if "jax" in able and find_spec("jax") and ahead > _WORTH_A_GPU and _on_a_gpu():
         return "jax"
-    if "numba" in able and find_spec("numba") and ahead > _WORTH_COMPILING:
-        return "numba"
+    if ahead > _WORTH_COMPILING:
+        for engine in ("numba", "jax"):  # on a CPU the kernel first; JAX for what it cannot play
+            if engine in able and find_spec(engine):
+                return engine
     return "numpy"
 
 

@@ -33,6 +33,7 @@ class _Fixed(NamedTuple):
     ages: tuple[int, ...]
     samples: int
     associations: int
+    complete: int
     tiny: bool
     drawn: Any  # the computed stream's kind, where data are drawn inside the run
     totals: bool
@@ -58,7 +59,8 @@ class JaxRounds:
         tiny = jax.default_backend() != "cpu" and max(stage.shape) <= _TINY
         drawn = _Drawn(stage.sources[0]) if self.draws and isinstance(stage.sources[0], Computed) else None
         self._fixed = _Fixed(
-            stage.algorithm.signature(), stage.loss, stage.features, stage.domain, stage.ages, stage.samples, stage.associations, tiny, drawn, False
+            stage.algorithm.signature(), stage.loss, stage.features, stage.domain, stage.ages, stage.samples, stage.associations, stage.complete,
+            tiny, drawn, False
         )
         with _wide():
             self._arrays = jax.device_put(arrays_of(stage, self.dtype))
@@ -153,13 +155,16 @@ def _program(fixed: _Fixed, problem: Problem, algorithm: Algorithm) -> Any:
 
     def run(state: Any, arrays: Any, constants: Any, parts: Any, rates: Any, start: Any, rounds: Any) -> Any:
         score, learn, mixing = arrays
-        world = World(fixed.loss, fixed.domain, score, learn, mixing, fixed.ages, fixed.samples, fixed.associations, fixed.tiny)
+        world = World(fixed.loss, fixed.domain, score, learn, mixing, fixed.ages, fixed.samples, fixed.associations, fixed.complete, fixed.tiny)
         agents, dtype = state.memories.shape[0], state.memories.dtype
 
         def one(i: Any, carried: Any) -> Any:
             state, losses = carried
             now = fixed.drawn(constants, start + i, dtype) if parts is None else [None if part is None else part[i] for part in parts]
-            state, info = algorithm.step(world, state, sample_of(problem, start + i, *now), rates[i])
+            rate = rates[i]
+            if 1 < len(rate) < agents:
+                rate = jnp.broadcast_to(rate[:, None], (len(rate), agents // len(rate), 1, 1)).reshape(agents, 1, 1)
+            state, info = algorithm.step(world, state, sample_of(problem, start + i, *now), rate)
             return state, losses + info.losses if fixed.totals else losses.at[i].set(info.losses)
 
         losses = jnp.zeros(agents, dtype="float64") if fixed.totals else jnp.zeros((rates.shape[0], agents), dtype=dtype)

@@ -18,13 +18,12 @@ def stable_rate(tau_max: int, curvature: float) -> float:
     return 2 * math.sin(math.pi / (4 * tau_max + 2)) / curvature if curvature > 0 else math.inf
 
 
-def refuse_divergence(stage: Stage, losses: np.ndarray, memories: np.ndarray, start: int, block: Block | None = None) -> None:
-    """Raise if a loss (R, B·N) or a memory is not finite, naming the agent, the round and the largest stable rate on its stream, or on `block`."""
-    fine = np.isfinite(losses) if losses.ndim == 2 else np.isfinite(losses)[None]
-    if fine.all() and np.isfinite(memories).all():
+def refuse_divergence(stage: Stage, numbers: np.ndarray, start: int, block: Block | None = None) -> None:
+    """Raise if a number of some agent (R, B·N), or (B·N,), is not finite: the agent, the round and the largest stable rate on its stream, or on `block`."""
+    fine = np.atleast_2d(np.isfinite(numbers))
+    if fine.all():
         return
-    bad = np.argwhere(~fine)
-    i, n = bad[0].tolist() if len(bad) else (len(losses) - 1, int(np.argwhere(~np.isfinite(memories))[0][0]))
+    i, n = np.argwhere(~fine)[0].tolist()
     run, agent, t = n // stage.agents, n % stage.agents, start + i + 1
     rows = stage.algorithms[run].rows(stage.problems[run])
     entries = slice(rows.starts[agent], rows.starts[agent + 1])
@@ -32,7 +31,7 @@ def refuse_divergence(stage: Stage, losses: np.ndarray, memories: np.ndarray, st
     blocks = [block] if block is not None else (piece for _, piece in stream.blocks())
     largest = stable_rate(tau, max(_curvature(stage, piece, rows.partners[entries]) for piece in blocks))
     rates = stage.rates(t, t)
-    rate = float(rates[0, n if rates.shape[1] > 1 else 0])
+    rate = float(rates[0, n * rates.shape[1] // stage.total])
     whose = f"agent {agent} of run {run}" if stage.runs > 1 else f"agent {agent}"
     raise DivergenceError(
         f"{whose} diverged: its numbers stopped being finite in round {t}, at a rate of {rate:.3g}. With delays up to {tau} rounds on these data, "

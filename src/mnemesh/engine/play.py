@@ -14,10 +14,12 @@ from mnemesh.engine.stage import Stage, check_same
 from mnemesh.engine.trace import Trace
 from mnemesh.errors import EngineError, ShapeError
 from mnemesh.problem import Problem
-from mnemesh.statistics import stack
+from mnemesh.statistics import log_spaced, stack
 from mnemesh.streams.stream import Stream
 
 __all__ = ["simulate", "simulate_many"]
+
+FULL_LIMIT = 10**8  # losses kept unasked
 
 
 def simulate(
@@ -30,6 +32,7 @@ def simulate(
     initial: Any = None,
     record_every: int | None = None,
     horizons: Any = None,
+    keep_losses: bool | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
     progress: bool = False,
@@ -38,7 +41,8 @@ def simulate(
 
     `engine` is "numpy", "numba" (agent by agent, compiled), "jax", or "auto", which answers first. `initial` is X_{n,1}, (N, d_v, d_φ), in the
     domain; Π(0) unless given. `record_every=r` keeps X_{n,t} for t = r, 2r, …. `horizons=[…]` keeps cumulative losses and the comparator's
-    statistics at these rounds instead of all losses. `checkpoint=path` writes the run's state there now and then and at the end;
+    statistics at these rounds instead of all losses (no statistics where JAX draws a computed stream inside the run); so does a run of more
+    than 10⁸ losses of itself, at rounds of its own choice. `keep_losses=True` keeps all losses whatever else is asked. `checkpoint=path` writes the run's state there now and then and at the end;
     `resume=True` takes it up if the file exists, to the same bits, also for a stream that goes on where the first one ended.
 
     >>> import mnemesh as mm
@@ -49,7 +53,7 @@ def simulate(
     """
     return simulate_many(
         problem, algorithm, stream, engine=engine, dtype=dtype, initial=initial, record_every=record_every, horizons=horizons,
-        checkpoint=checkpoint, resume=resume, progress=progress,
+        keep_losses=keep_losses, checkpoint=checkpoint, resume=resume, progress=progress,
     ).run(0)  # fmt: skip
 
 
@@ -63,6 +67,7 @@ def simulate_many(
     initial: Any = None,
     record_every: int | None = None,
     horizons: Any = None,
+    keep_losses: bool | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
     progress: bool = False,
@@ -73,10 +78,13 @@ def simulate_many(
     """
     runs = _aligned(problems, algorithms, streams)
     shape = check_same([problem for problem, _, _ in runs], [stream for _, _, stream in runs])
-    rounds = runs[0][2].rounds
+    rounds, total = runs[0][2].rounds, sum(problem.agents for problem, _, _ in runs)
+    keep = (horizons is None and rounds * total <= FULL_LIMIT) if keep_losses is None else keep_losses
+    if not keep and horizons is None:
+        horizons = log_spaced(rounds) if 24 * total * shape[1] * sum(shape) <= FULL_LIMIT else [rounds]
     if resume and checkpoint is None:
         raise EngineError("resume=True without checkpoint=: it is not said which file to take the run up from.")
-    ask = Ask(engine, known_dtype(dtype), initial, _every(record_every), _horizons(horizons, rounds), checkpoint, resume, progress)
+    ask = Ask(engine, known_dtype(dtype), initial, _every(record_every), _horizons(horizons, rounds), keep, checkpoint, resume, progress)
     kinds: dict[Any, list[int]] = {}
     for place, (problem, algorithm, _) in enumerate(runs):
         kinds.setdefault((algorithm.signature(), problem.loss, problem.features, problem.domain), []).append(place)

@@ -40,7 +40,7 @@ def _mixing(stage: Stage, rows: Rows, dtype: Any) -> Mixing:
 def world_of(stage: Stage, arrays: tuple[Partners, Partners, Mixing | None], tiny: bool = False) -> World:
     """The arrays with what is fixed when compiling."""
     score, learn, mixing = arrays
-    return World(stage.loss, stage.domain, score, learn, mixing, stage.ages, stage.samples, stage.associations, tiny)
+    return World(stage.loss, stage.domain, score, learn, mixing, stage.ages, stage.samples, stage.associations, stage.complete, tiny)
 
 
 def sample_of(problem: Problem, t: Any, keys: Any, values: Any, gates: Any, share: Any, active: Any) -> Sample:
@@ -77,7 +77,10 @@ class NumpyRounds:
 
     def play(self, block: Block, start: int, rates: np.ndarray) -> np.ndarray:
         """Play the block, whose first round is start + 1; losses (R, B·N)."""
-        parts, rates = parts_of(block, self.dtype), rates.astype(self.dtype)[:, :, None, None]
+        parts, rates = parts_of(block, self.dtype), rates.astype(self.dtype)
+        if 1 < rates.shape[1] < self.stage.total:
+            rates = np.repeat(rates, self.stage.agents, axis=1)
+        rates = rates[:, :, None, None]
         losses = np.empty((len(block.keys), self.stage.total), dtype=self.dtype)
         with np.errstate(over="ignore", invalid="ignore"):  # a run that diverges is stopped by name
             for i in range(len(losses)):

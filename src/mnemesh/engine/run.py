@@ -37,6 +37,7 @@ class Ask:
     initial: Any
     record_every: int | None
     horizons: np.ndarray | None
+    keep_losses: bool
     checkpoint: str | os.PathLike[str] | None
     resume: bool
     progress: bool
@@ -56,21 +57,23 @@ def run(stage: Stage, ask: Ask) -> Trace:
     d_v, d_phi = stage.shape
     a_round = stage.samples * stage.associations * (d_v + d_phi) + stage.total
     longest = max(min(max(_STRETCH, _EASY // a_round), _MOST // a_round, stage.rounds), 1)
-    start = np.concatenate([problem.start(stage.shape, initial) for problem, initial in zip(stage.problems, _initials(stage, ask.initial))])
+    inside = engine == "jax" and not ask.keep_losses and drawn_inside(stage)
+    if inside:
+        longest = min(_STRETCH, stage.rounds)  # nothing of a round is kept
+    start = _starts(stage, ask.initial)
     player = _player(engine, stage, start, ask.dtype, longest)
-    book = Book(stage, np.dtype(ask.dtype), ask.record_every, ask.horizons)
+    book = Book(stage, np.dtype(ask.dtype), ask.record_every, ask.horizons, ask.keep_losses)
     identity = _identity(stage, ask, engine, start) if ask.checkpoint is not None else {}
     if ask.resume and ask.checkpoint is not None and Path(ask.checkpoint).exists():
         _take_up(ask.checkpoint, identity, player, book)
-    inside = engine == "jax" and book.totals and drawn_inside(stage)
     progress, saved, pause = Progress(stage.rounds, book.done, ask.progress), time.monotonic(), _SECONDS
     while book.done < stage.rounds:
         book.before(lambda: player.memories)
         first, last = book.done, book.next_stop(longest)
         rates = stage.rates_reaching(first, last)
         block = None if inside else stage.read(first, last)
-        losses = player.play(last - first if inside else block, first, rates, **({"totals": True} if engine == "jax" and book.totals else {}))
-        refuse_divergence(stage, losses, player.memories if last == stage.rounds else np.zeros(0), first)
+        losses = player.play(last - first if inside else block, first, rates, **({"totals": True} if engine == "jax" and not ask.keep_losses else {}))
+        refuse_divergence(stage, losses, first)
         book.after(last - first, losses, block)
         progress.at(last)
         if ask.checkpoint is not None and (last == stage.rounds or time.monotonic() - saved > pause):
@@ -78,7 +81,9 @@ def run(stage: Stage, ask: Ask) -> Trace:
             arrays = {f"{owner}.{name}": array for owner, part in (("state", player), ("book", book)) for name, array in part.dump().items()}
             checkpoint.write(ask.checkpoint, "run", {"done": last, **identity}, arrays)
             saved, pause = time.monotonic(), max(_SECONDS, 20 * (time.monotonic() - begin))  # a large state is written less often
-    return book.traces(player.memories, engine)
+    memories = player.memories
+    refuse_divergence(stage, memories.sum((1, 2))[None], stage.rounds - 1)
+    return book.traces(memories, engine)
 
 
 def _player(engine: str, stage: Stage, start: np.ndarray, dtype: str, longest: int) -> Any:
@@ -93,11 +98,12 @@ def _player(engine: str, stage: Stage, start: np.ndarray, dtype: str, longest: i
     return NumpyRounds(stage, start, dtype)
 
 
-def _initials(stage: Stage, initial: Any) -> list[Any]:
-    """One initial memory for all runs, or one each."""
-    if initial is not None and np.ndim(initial) == 4 and len(initial) == stage.runs:
-        return list(initial)
-    return [initial] * stage.runs
+def _starts(stage: Stage, initial: Any) -> np.ndarray:
+    """X_1 of all runs: one initial memory for all of them, or one each."""
+    if np.ndim(initial) == 4:
+        return np.concatenate([problem.start(stage.shape, own) for problem, own in zip(stage.problems, initial, strict=True)])
+    start = stage.problems[0].start(stage.shape, initial)
+    return start if stage.runs == 1 else np.tile(start, (stage.runs, 1, 1))
 
 
 def _identity(stage: Stage, ask: Ask, engine: str, start: np.ndarray) -> dict[str, Any]:
@@ -112,7 +118,7 @@ def _identity(stage: Stage, ask: Ask, engine: str, start: np.ndarray) -> dict[st
     if engine == "numba" and not stage.endless:
         sums["rounds"] = stage.rounds  # replies under way carry their rates, which such a step may not have known past the end
     words = {"engine": engine, "dtype": ask.dtype, "algorithm": stage.algorithm.name, "loss": repr(stage.loss), "domain": repr(stage.domain)}
-    return {**words, "features": repr(stage.features), "record_every": ask.record_every, "horizons": horizons, **sums}
+    return {**words, "features": repr(stage.features), "record_every": ask.record_every, "horizons": horizons, "keep_losses": ask.keep_losses, **sums}
 
 
 def _take_up(path: Any, identity: dict[str, Any], player: Any, book: Book) -> None:

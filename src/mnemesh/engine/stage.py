@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +28,7 @@ class Stage:
         self.sources = list({id(stream): stream for stream in streams}.values())  # a stream shared by runs is read once
         where = {id(stream): place for place, stream in enumerate(self.sources)}
         self._data_offset = np.array([where[id(stream)] * self.agents for stream in streams])
-        self._rates = [Rates(a.rule, a.tau_min(p)) for a, p in zip(algorithms, problems, strict=True)]
+        self._rates = self._joined([a.tau_min(p) for a, p in zip(algorithms, problems, strict=True)])
 
     @property
     def total(self) -> int:
@@ -69,14 +70,33 @@ class Stage:
     @cached_property
     def ages(self) -> tuple[int, ...]:
         """The delays in use."""
-        return tuple(int(age) for age in np.unique(self.learn.delays))
+        return tuple(np.flatnonzero(np.bincount(self.learn.delays)).tolist())
 
     def rates(self, first: int, last: int) -> np.ndarray:
-        """η of rounds first .. last, counted from 1, both included: (R, 1) where all agents of all runs share it, else (R, B·N)."""
+        """η of rounds first .. last, counted from 1, both included: (R, B) where the agents of a run share it, else (R, B·N)."""
         each = [rates(first, last) for rates in self._rates]
-        if self.runs == 1:
-            return each[0]
+        if len(each) == 1 or all(rates.shape[1] == 1 for rates in each):
+            return np.concatenate(each, axis=1)
         return np.concatenate([np.broadcast_to(rates, (len(rates), self.agents)) for rates in each], axis=1)
+
+    def _joined(self, tau_mins: list[np.ndarray]) -> list[Rates]:
+        """The rates of every run; of many runs that differ in one number each, as one rule with many numbers."""
+        rules: list[Any] = [algorithm.rule for algorithm in self.algorithms]
+        kinds = {type(rule) for rule in rules}
+        plain = self.runs > 1 and len(kinds) == 1 and kinds <= {Constant, InverseSqrt} and all((tau == tau[0]).all() for tau in tau_mins)
+        if plain and all(np.ndim(rule.c) == 0 for rule in rules):
+            joined = kinds.pop()(np.array([rule.c for rule in rules]))
+            return [Rates(joined, np.array([tau[0] for tau in tau_mins]))]
+        return [Rates(rule, tau) for rule, tau in zip(rules, tau_mins, strict=True)]
+
+    @cached_property
+    def complete(self) -> int:
+        """How many sources there are where each run cares about all its agents, and runs and sources pair up; 0 elsewhere."""
+        rows, n = self.score, self.agents
+        full = len(rows.partners) == self.total * n and len(self.sources) in (1, self.runs)
+        if not full or not (rows.partners.reshape(self.runs, n, n) == np.arange(n) + self._data_offset[:, None, None]).all():
+            return 0
+        return len(self.sources) if len(self.sources) == 1 or (np.diff(self._data_offset) == n).all() else 0
 
     @property
     def endless(self) -> bool:

@@ -44,6 +44,8 @@ def static(problem: Problem, stream: Stream, trace: Any, horizons: Any = None) -
         kept, chosen = _kept(trace, horizons)
         cumulative = np.asarray(trace.cumulative, dtype=np.float64)[chosen]
         snapshots: Iterable[Statistics] = (_at(trace.statistics, place) for place in chosen.tolist())
+        if trace.statistics is None:  # the data were drawn inside a compiled run: the host draws them once more
+            snapshots = _snapshots(problem, stream, kept[chosen])
         return _regret(kept[chosen], cumulative, _values(problem, snapshots, kept[chosen]))
     losses = np.asarray(trace.losses)
     if losses.shape != (stream.rounds, problem.agents):
@@ -68,7 +70,7 @@ def _checked(horizons: Any, rounds: int) -> np.ndarray:
 
 
 def _kept(trace: Any, horizons: Any) -> tuple[np.ndarray, np.ndarray]:
-    if trace.horizons is None or trace.cumulative is None or trace.statistics is None:
+    if trace.horizons is None or trace.cumulative is None:
         raise RegretError("the trace holds neither losses nor cumulative losses at horizons: run it with horizons=, or let it keep all losses.")
     kept = np.asarray(trace.horizons)
     if horizons is None:

@@ -11,9 +11,9 @@ from mnemesh.routing.search import Adjacency, Ball, Groups, for_every_root, near
 from mnemesh.routing.trees import Trees
 from mnemesh.types import Graph
 
-__all__ = ["Bridges", "mehlhorn"]
+__all__ = ["_Bridges", "mehlhorn"]
 
-Bridges = dict[tuple[int, int], tuple[int, int, int, int]]
+_Bridges = dict[tuple[int, int], tuple[int, int, int, int]]
 
 
 def mehlhorn(graph: Graph, interest: Any) -> Trees:
@@ -39,7 +39,7 @@ def _relayed(linked: Adjacency, root: int, terminals: set[int]) -> set[int]:
     return nodes
 
 
-def _regions(linked: Adjacency, home: Ball, terminals: set[int]) -> tuple[dict[int, int], Bridges]:
+def _regions(linked: Adjacency, home: Ball, terminals: set[int]) -> tuple[dict[int, int], _Bridges]:
     """The way back from each node to its nearest terminal, {node: next}, and the best bridge between each two regions.
 
     A node between several regions goes to the terminal nearest to the root, then with the smallest id. The regions grow until bridges
@@ -47,9 +47,10 @@ def _regions(linked: Adjacency, home: Ball, terminals: set[int]) -> tuple[dict[i
     """
     ring = nearest_first(home, terminals)
     owner, towards, rank = {node: node for node in ring}, {node: node for node in ring}, {node: place for place, node in enumerate(ring)}
-    bridges: Bridges = {}
+    bridges: _Bridges = {}
     hops, groups = dict.fromkeys(ring, 0), Groups(ring)
     while True:
+        far_off = home.cover(ring)
         for near in ring:
             for far in linked[near]:
                 if far in owner and owner[far] != owner[near]:
@@ -57,7 +58,7 @@ def _regions(linked: Adjacency, home: Ball, terminals: set[int]) -> tuple[dict[i
                     pair, length = (owner[one], owner[other]), hops[one] + 1 + hops[other]
                     known = bridges.get(pair)
                     if known is None or length <= known[0]:
-                        bridge = (length, home.distance(one) + home.distance(other), one, other)
+                        bridge = (length, far_off[one] + far_off[other], one, other)
                         bridges[pair] = min(bridge, known or bridge)
                     if known is None:
                         groups.join(*pair)

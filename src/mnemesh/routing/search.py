@@ -76,11 +76,12 @@ class Ball:
         self.ring = ring
         return ring
 
-    def distance(self, node: int) -> int:
-        """Hops from the centre to a node, growing until it is found (the graph is connected)."""
-        while node not in self.hops:
-            self.grow()
-        return self.hops[node]
+    def cover(self, nodes: Iterable[int]) -> dict[int, int]:
+        """How far each node found so far is, after growing until these are among them (the graph is connected)."""
+        for node in nodes:
+            while node not in self.hops:
+                self.grow()
+        return self.hops
 
 
 @final
@@ -130,4 +131,6 @@ def spanning(links: Iterable[Link], root: int) -> list[Link]:
 
 def nearest_first(home: Ball, nodes: Iterable[int]) -> list[int]:
     """Nodes by distance from the root at `home`, then by id."""
-    return sorted(nodes, key=lambda node: (home.distance(node), node))
+    nodes = list(nodes)
+    far = home.cover(nodes)
+    return sorted(nodes, key=lambda node: (far[node], node))
