@@ -78,7 +78,7 @@ def test_runs_of_several_kinds_come_back_in_their_order():
 
 
 def test_wide_sparse_runs_are_played_along_the_network_with_the_same_result(monkeypatch):
-    from mnemesh.engine import agents as by_kernel
+    from mnemesh.engine import layout
 
     graph = mm.topology.ring(60)
     names = np.random.default_rng(3).permutation(60)
@@ -88,7 +88,7 @@ def test_wide_sparse_runs_are_played_along_the_network_with_the_same_result(monk
     stream = mm.streams.teacher(agents=60, key_dim=3, value_dim=2, rounds=50, correlation=0.5, seed=5)
     algorithm = mm.algorithms.dam_togd(mm.routing.shortest_path(graph, interest), step=mm.steps.constant(0.1))
     plain = mm.simulate(problem, algorithm, stream, engine="numba")
-    monkeypatch.setattr(by_kernel, "_SCATTERED", 10)
+    monkeypatch.setattr(layout, "_SCATTERED", 10)
     along = mm.simulate(problem, algorithm, stream, engine="numba")
     np.testing.assert_array_equal(plain.losses, along.losses)
     np.testing.assert_array_equal(plain.memories, along.memories)

@@ -11,6 +11,7 @@ from mnemesh import (
     problem,
     regret,
     routing,
+    statistics,
     steps,
     streams,
     testing,
@@ -26,5 +27,5 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Online", "Problem", "Trace", "algorithms", "domains", "engine", "errors", "features", "interest", "losses", "problem", "regret", "routing",
-    "simulate", "simulate_many", "steps", "streams", "testing", "theory", "topology", "tune", "tuning",
+    "simulate", "simulate_many", "statistics", "steps", "streams", "testing", "theory", "topology", "tune", "tuning",
 ]  # fmt: skip

@@ -90,7 +90,7 @@ class Problem:
         """X_{n,1}, (N, d_v, d_φ) in float64: Π(0), or `initial`, which must lie in the domain."""
         full = (self.agents, *shape)
         if initial is None:
-            return np.array(self.domain.project(np.zeros(full)))
+            return np.broadcast_to(self.domain.project(np.zeros(shape)), full)
         memories = np.array(initial, dtype=np.float64)
         if memories.shape not in (full, shape):
             raise ShapeError(f"initial memories of shape {memories.shape}: {full} is needed, or one of shape {shape} for all agents.")

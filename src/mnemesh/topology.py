@@ -18,8 +18,8 @@ from mnemesh.registry import Registry
 from mnemesh.types import Graph, refuse_dense
 
 __all__ = [
-    "Rows", "check_graph", "complete", "default", "from_edges", "from_networkx", "get", "grid", "line", "metropolis", "metropolis_rows", "names",
-    "neighbours", "random_geometric", "register", "ring", "second_singular_value", "small_world", "star", "tree",
+    "Rows", "check_graph", "complete", "default", "from_edges", "from_networkx", "get", "grid", "line", "metropolis", "metropolis_rows",
+    "names", "neighbours", "random_geometric", "register", "ring", "second_singular_value", "small_world", "star", "tree",
 ]  # fmt: skip
 
 TRIES = 100
@@ -45,14 +45,14 @@ def random_geometric(agents: int, *, radius: float, seed: int) -> Graph:
         return _within(positions, radius), positions
 
     enough = math.sqrt(2 * math.log(max(agents, 2)) / (math.pi * agents))
-    return _connected(draw, agents, f"{agents} agents at radius {radius:g}", f"raise the radius ({enough:.2g} is likely to do) or try another seed")
+    return _connected(draw, agents, f"{agents} agents at radius {radius:g}", f"raise the radius ({enough:.2g} may do) or try another seed")
 
 
 def small_world(agents: int, *, neighbours: int = 4, rewired: float = 0.1, seed: int) -> Graph:
-    """Watts and Strogatz: a ring in which each agent has `neighbours`, every link's far end moved with probability `rewired`; redrawn until connected."""
+    """Watts and Strogatz: a ring with `neighbours` per agent, each link's far end moved with probability `rewired`; redrawn as above."""
     _whole("agents", agents, 3)
     if neighbours % 2 or not 2 <= neighbours < agents:
-        raise GraphError(f"neighbours={neighbours!r}: an even number from 2 to {agents - 1} is needed, half of them on each side of the ring.")
+        raise GraphError(f"neighbours={neighbours!r}: an even number from 2 to {agents - 1} is needed, half of it on each side.")
     if not 0 <= rewired <= 1:
         raise GraphError(f"rewired={rewired!r} is a probability: it lies in [0, 1].")
     rng, half = generator(seed, "topology/small_world"), neighbours // 2
@@ -71,7 +71,7 @@ def small_world(agents: int, *, neighbours: int = 4, rewired: float = 0.1, seed:
                     linked[far].add(near)
         return np.array([(n, m) for n in range(agents) for m in sorted(linked[n]) if n < m]), None
 
-    return _connected(draw, agents, f"{agents} agents with {neighbours} neighbours each", "take more neighbours, rewire less or try another seed")
+    return _connected(draw, agents, f"{agents} agents of {neighbours} neighbours", "take more neighbours, rewire less or try another seed")
 
 
 def ring(agents: int) -> Graph:
@@ -150,7 +150,7 @@ def from_edges(edges: Iterable[Any], agents: int | None = None) -> Graph:
 
 
 def from_networkx(graph: Graph) -> Graph:
-    """A copy on the nodes 0..N-1, in the order of the old labels, which stay as the node attribute "name"; nodes 0..N-1 keep their numbers."""
+    """A copy on the nodes 0..N-1, in the order of the old labels, kept as node attribute "name"; nodes 0..N-1 keep their numbers."""
     import networkx
 
     _undirected(graph)
@@ -189,7 +189,7 @@ def check_graph(graph: Graph) -> None:
     if not agents:
         raise GraphError("a graph without nodes: there is no agent to learn anything.")
     if strays := set(graph) - set(range(agents)):
-        raise GraphError(f"the graph has a node {min(map(repr, strays))}, but its {agents} nodes must be 0..{agents - 1}, one per agent: mm.topology.from_networkx renumbers them.")
+        raise GraphError(f"node {min(map(repr, strays))} is none of the agents 0..{agents - 1}: mm.topology.from_networkx renumbers nodes.")
     loop = next((n for n, linked in graph.adjacency() if n in linked), None)
     if loop is not None:
         raise GraphError(f"agent {loop} is linked to itself: such a link carries no message and would count in its degree, so remove it.")
@@ -197,11 +197,11 @@ def check_graph(graph: Graph) -> None:
     if len(parts) > 1:
         named = "; ".join(", ".join(map(str, part[:6])) + (f", … ({len(part):,} agents)" if len(part) > 6 else "") for part in parts[:4])
         more = f"; and {len(parts) - 4:,} more" if len(parts) > 4 else ""
-        raise GraphError(f"the graph falls into {len(parts):,} components ({named}{more}): no message gets from one to another, so link them.")
+        raise GraphError(f"the graph falls into {len(parts):,} components ({named}{more}): no message gets from one to another.")
 
 
 def metropolis_rows(graph: Graph) -> Rows:
-    """Metropolis weights: a_{n,m} = 1/(1 + max(deg_n, deg_m)) on links, the rest of each row on the diagonal. Doubly stochastic, symmetric."""
+    """Metropolis weights: a_{n,m} = 1/(1 + max(deg_n, deg_m)) on links, the rest on the diagonal. Symmetric, doubly stochastic."""
     check_graph(graph)
     starts, nodes = neighbours(graph)
     agents, degrees = len(starts) - 1, np.diff(starts)
@@ -258,7 +258,7 @@ def _connected(draw: Callable[[], tuple[np.ndarray, np.ndarray | None]], agents:
 
     for _ in range(TRIES):
         edges, positions = draw()
-        if agents == 1 or np.bincount(edges.ravel(), minlength=agents).all():  # an agent without a link is the usual reason, and quickly seen
+        if agents == 1 or np.bincount(edges.ravel(), minlength=agents).all():  # an agent without a link: quickly seen
             graph = _graph(agents, edges, positions)
             if networkx.is_connected(graph):
                 return graph
@@ -278,7 +278,7 @@ def _undirected(graph: Graph) -> None:
     if not hasattr(graph, "adjacency"):
         raise GraphError(f"{type(graph).__name__} is no networkx.Graph: mm.topology.from_edges makes one from pairs of agents.")
     if graph.is_directed() or graph.is_multigraph():
-        raise GraphError(f"a {type(graph).__name__}: a link carries messages both ways and is counted once, so pass networkx.Graph(g) if that is meant.")
+        raise GraphError(f"a {type(graph).__name__}: links carry messages both ways and count once. networkx.Graph(g) has such.")
 
 
 def _whole(name: str, value: Any, least: int) -> None:

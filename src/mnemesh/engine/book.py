@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ class Book:
         if self.record_every and (self.done + 1) % self.record_every == 0:
             self._history.append(memories())
 
-    def after(self, rounds: int, losses: np.ndarray, block: Block | None) -> None:
+    def after(self, rounds: int, losses: np.ndarray, blocks: Sequence[Block] | None) -> None:
         """Take in a stretch of losses (R, B·N), or their sums (B·N,), and the data they came from."""
         self.done += rounds
         if self._losses is not None:
@@ -50,9 +51,8 @@ class Book:
         if self.horizons is None:
             return
         self._sum += losses if losses.ndim == 1 else losses.sum(0, dtype=np.float64)
-        if block is not None and self._exact:
-            parts = (self.stage.of_source(block, place) for place in range(len(self._statistics)))
-            self._statistics = [add(self.stage.problems[0], old, part) for old, part in zip(self._statistics, parts, strict=True)]
+        if blocks is not None and self._exact:
+            self._statistics = [add(self.stage.problems[0], old, block) for old, block in zip(self._statistics, blocks, strict=True)]
             self._known = True
         if self.done in self.horizons:
             self._cumulative.append(self._sum.copy())

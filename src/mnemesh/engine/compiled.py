@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
@@ -82,10 +83,12 @@ class JaxRounds:
         """The same, as it lies: not to be kept."""
         return np.asarray(self._state.memories)
 
-    def play(self, block: Block | int, start: int, rates: np.ndarray, totals: bool = False) -> np.ndarray:
-        """Play a block, or so many rounds drawn on the spot, from round start + 1; losses (R, B·N), or with `totals` their float64 sum (B·N,)."""
-        rounds = block if isinstance(block, int) else len(block.keys)
-        parts = None if isinstance(block, int) else tuple(None if part is None else self._padded(part) for part in parts_of(block, self.dtype))
+    def play(self, blocks: Sequence[Block] | int, start: int, rates: np.ndarray, totals: bool = False) -> np.ndarray:
+        """Play blocks, or so many rounds drawn on the spot, from round start + 1; losses (R, B·N), or with `totals` their float64 sum (B·N,)."""
+        rounds = blocks if isinstance(blocks, int) else len(blocks[0].keys)
+        parts: Any = None
+        if not isinstance(blocks, int):
+            parts = tuple(None if part is None else self._padded(part) for part in parts_of(self.stage.side_by_side(blocks), self.dtype))
         rates = self._padded(np.asarray(rates, dtype=self.dtype)[:rounds, :, None, None])
         with _wide(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Some donated buffers were not usable")

@@ -20,7 +20,7 @@ from numba import njit
 from mnemesh.engine import lanes as _lanes
 from mnemesh.engine.lanes import add, fill, fma, load, mul, scale, store, sub
 
-__all__ = ["BALL", "BOX", "EVERYTHING", "KEY", "NONE", "SCALAR", "VALUE", "kernel"]
+__all__ = ["BALL", "BOX", "EVERYTHING", "KEY", "NONE", "SCALAR", "VALUE", "kernel", "scatter"]
 
 NONE, VALUE, KEY, SCALAR = range(4)  # the axis of the decay
 EVERYTHING, BALL, BOX = range(3)  # the domain
@@ -80,6 +80,18 @@ def _project(X, domain, low, high):  # type: ignore[no-untyped-def]
             X[x] = min(max(X[x], low[x]), high[x])
 
 
+@njit(nogil=True, error_model="numpy", cache=True)
+def scatter(target, source, place, first, last, back):  # type: ignore[no-untyped-def]
+    """target[place[n], back + r] = source[r, n] for n from first to last: (N, ≥ R, A, ≥ d) from (R, N, A, d)."""
+    rounds, _, associations, width = source.shape
+    for n in range(first, last):
+        p = place[n]
+        for r in range(rounds):
+            for a in range(associations):
+                for x in range(width):
+                    target[p, back + r, a, x] = source[r, n, a, x]
+
+
 @cache
 def kernel(D: int, DV: int, L: int, curvature: int, axis: int, shared: int, domain: int) -> Any:
     """`play` for d_φ = D, d_v padded to DV in pieces of L lanes, ℓ's curvature (0 or 1), the decay's axis, weighted associations, a domain."""
@@ -88,11 +100,11 @@ def kernel(D: int, DV: int, L: int, curvature: int, axis: int, shared: int, doma
 
     @njit(fastmath=True, nogil=True, error_model="numpy", cache=True)
     def play(  # type: ignore[no-untyped-def]  # one loop nest, read top to bottom
-        order, start, back, keys, key_at, key_step, values, value_at, value_step, share, share_at, share_step,
+        first, last, start, back, keys, key_at, key_step, values, value_at, value_step, share, share_at, share_step,
         score, learn, delays, rates, rate_at, memories, pending, losses,
         decays, decay_at, decay_step, decay_score, decay_learn, decay_age, ages, coefficients, iterates, low, high, scratch, slot,
     ):  # fmt: skip
-        """The agents of `order` through rounds start .. start + losses.shape[1] - 1.
+        """Agents first .. last - 1 through rounds start .. start + losses.shape[1] - 1.
 
         Agent n's entry e has its key of the i-th round here at keys[key_at[n, e] + (i + back) * key_step], its value (DV wide) and share alike
         without `back`. score (N, E), learn and delays (N, U): the first U of the E entries teach, the others only count. The rate of
@@ -101,7 +113,7 @@ def kernel(D: int, DV: int, L: int, curvature: int, axis: int, shared: int, doma
         E, U, H, R = score.shape[1], learn.shape[1], pending.shape[1] // (learn.shape[1] * DV), losses.shape[1]
         K = ages.size
         zero, half, one = score.dtype.type(0), score.dtype.type(0.5), score.dtype.type(1)
-        for n in order:
+        for n in range(first, last):
             X, waiting, w, p, tau, k_at, v_at = memories[n], pending[n], score[n], learn[n], delays[n], key_at[n], value_at[n]
             now = (start + stamp * 0) % H
             for m in range(U):

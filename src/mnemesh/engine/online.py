@@ -65,7 +65,7 @@ class Online:
         block = from_arrays(*parts).block(0, 1)
         self.problem.check_gates(block, self._stage.shape)
         rates = self._stage.rates(self.rounds + 1, self.rounds + 1)
-        losses = self._player.play(block, self.rounds, rates)
+        losses = self._player.play([block], self.rounds, rates)
         refuse_divergence(self._stage, losses, self.rounds, block)
         self.rounds += 1
         return np.asarray(losses[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -75,8 +76,9 @@ class NumpyRounds:
         """The same, as it lies: not to be kept."""
         return np.asarray(self.state.memories)
 
-    def play(self, block: Block, start: int, rates: np.ndarray) -> np.ndarray:
-        """Play the block, whose first round is start + 1; losses (R, B·N)."""
+    def play(self, blocks: Sequence[Block], start: int, rates: np.ndarray) -> np.ndarray:
+        """Play the sources' blocks, whose first round is start + 1; losses (R, B·N)."""
+        block = self.stage.side_by_side(blocks)
         parts, rates = parts_of(block, self.dtype), rates.astype(self.dtype)
         if 1 < rates.shape[1] < self.stage.total:
             rates = np.repeat(rates, self.stage.agents, axis=1)

@@ -23,8 +23,8 @@ from mnemesh.errors import CheckpointError, EngineError
 
 __all__ = ["Ask", "known_dtype", "run"]
 
-_EASY, _MOST = 2**22, 2**27  # numbers of data and losses that are held at once without a thought, and at the most
-_STRETCH = 256  # rounds played between two looks at the clock, unless more are easy or fewer are all that fit
+_EASY, _MOST = 2**23, 2**27  # numbers of data and losses that are held at once without a thought, and at the most
+_FEW, _MANY = 32, 4_096  # rounds played in one stretch: at the least, unless fewer are all that fit, and at the most
 _SECONDS = 10.0  # between two checkpoints, at the least
 
 
@@ -56,10 +56,10 @@ def run(stage: Stage, ask: Ask) -> Trace:
     engine = choose(stage, ask.engine)
     d_v, d_phi = stage.shape
     a_round = stage.samples * stage.associations * (d_v + d_phi) + stage.total
-    longest = max(min(max(_STRETCH, _EASY // a_round), _MOST // a_round, stage.rounds), 1)
+    longest = max(min(max(_EASY // a_round, _FEW), _MANY, _MOST // a_round, stage.rounds), 1)
     inside = engine == "jax" and not ask.keep_losses and drawn_inside(stage)
     if inside:
-        longest = min(_STRETCH, stage.rounds)  # nothing of a round is kept
+        longest = min(_MANY, stage.rounds)  # nothing of a round is kept
     start = _starts(stage, ask.initial)
     player = _player(engine, stage, start, ask.dtype, longest)
     book = Book(stage, np.dtype(ask.dtype), ask.record_every, ask.horizons, ask.keep_losses)
@@ -71,10 +71,10 @@ def run(stage: Stage, ask: Ask) -> Trace:
         book.before(lambda: player.memories)
         first, last = book.done, book.next_stop(longest)
         rates = stage.rates_reaching(first, last)
-        block = None if inside else stage.read(first, last)
-        losses = player.play(last - first if inside else block, first, rates, **({"totals": True} if engine == "jax" and not ask.keep_losses else {}))
+        blocks = None if inside else stage.read(first, last)
+        losses = player.play(last - first if inside else blocks, first, rates, **({"totals": True} if engine == "jax" and not ask.keep_losses else {}))
         refuse_divergence(stage, losses, first)
-        book.after(last - first, losses, block)
+        book.after(last - first, losses, blocks)
         progress.at(last)
         if ask.checkpoint is not None and (last == stage.rounds or time.monotonic() - saved > pause):
             begin = time.monotonic()
@@ -109,7 +109,7 @@ def _starts(stage: Stage, initial: Any) -> np.ndarray:
 def _identity(stage: Stage, ask: Ask, engine: str, start: np.ndarray) -> dict[str, Any]:
     """What a checkpoint must agree with to be of this run: everything but how far it goes."""
     sums: dict[str, int] = {"initial": zlib.crc32(start.tobytes())}
-    first = stage.read(0, 1)
+    first = stage.side_by_side(stage.read(0, 1))
     for name, rows in (("interest", stage.score), ("learning", stage.learn), ("mixing", stage.mixing)):
         sums[name] = 0 if rows is None else zlib.crc32(b"".join(np.ascontiguousarray(part).tobytes() for part in rows))
     sums["data"] = zlib.crc32(np.ascontiguousarray(first.keys).tobytes() + np.ascontiguousarray(first.values).tobytes())

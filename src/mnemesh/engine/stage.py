@@ -109,11 +109,15 @@ class Stage:
         rates = self.rates(first + 1, reach if self.endless else min(reach, self.rounds))
         return np.concatenate([rates, np.repeat(rates[-1:], reach - first - len(rates), axis=0)])
 
-    def read(self, first: int, last: int) -> Block:
-        """Rounds first + 1 .. last of every source, agents side by side."""
+    def read(self, first: int, last: int) -> list[Block]:
+        """Rounds first + 1 .. last of every source."""
         blocks = [stream.block(first, last) for stream in self.sources]
-        for run, block in zip(self.problems, blocks):
-            run.check_gates(block, self.shape)
+        for block in blocks:
+            self.problems[0].check_gates(block, self.shape)
+        return blocks
+
+    def side_by_side(self, blocks: Sequence[Block]) -> Block:
+        """All sources' agents as the agents of one block."""
         if len(blocks) == 1:
             return blocks[0]
         keys, values = (np.concatenate(parts, axis=1) for parts in ([block.keys for block in blocks], [block.values for block in blocks]))
@@ -122,12 +126,6 @@ class Stage:
         if any(block.present is not None for block in blocks):
             present = np.concatenate([np.ones(b.keys.shape[:3], dtype=bool) if b.present is None else b.present for b in blocks], axis=1)
         return Block(keys, values, gates, present)
-
-    def of_source(self, block: Block, place: int) -> Block:
-        """One source's part of what `read` gave."""
-        here = slice(place * self.agents, (place + 1) * self.agents)
-        gates, present = (None if part is None else part[:, here] for part in (block.gates, block.present))
-        return Block(block.keys[:, here], block.values[:, here], gates, present)
 
     def split(self, array: np.ndarray, axis: int = 0) -> np.ndarray:
         """The axis of all agents as (runs, agents), the runs first."""

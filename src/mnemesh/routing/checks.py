@@ -18,14 +18,17 @@ def check_size(graph: Graph, interest: Interest) -> None:
     """Refuse a graph whose nodes are not the interest's agents."""
     nodes = graph.number_of_nodes()
     if nodes != interest.agents:
-        raise RoutingError(f"the graph has {nodes:,} nodes and the interest matrix {interest.agents:,} agents: every agent is one node, and every node an agent.")
+        raise RoutingError(f"the graph has {nodes:,} nodes and the interest matrix {interest.agents:,} agents: every agent is one node.")
 
 
 def settle(agents: int, starts: Any, nodes: Any, parents: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """(starts, nodes, parents, depths) with each tree's nodes ascending, after checking that each tree is one and holds its root on top."""
     starts, nodes, parents = (_whole(part) for part in (starts, nodes, parents))
     if len(starts) != agents + 1 or starts[0] or (np.diff(starts) < 0).any() or starts[-1] != len(nodes) or len(nodes) != len(parents):
-        raise RoutingError(f"{len(starts) - 1} trees in ragged rows that do not fit {agents} agents: starts must rise from 0 to the number of nodes, one parent each.")
+        raise RoutingError(
+            f"{len(starts) - 1} trees in ragged rows that do not fit {agents} agents: starts must rise from 0 to the number of nodes, "
+            "one per agent and one more, with one parent per node."
+        )
     roots = np.repeat(np.arange(agents), np.diff(starts))
     _refuse((nodes < 0) | (nodes >= agents), roots, nodes, f"is none of the agents 0..{agents - 1}")
     order = np.argsort(roots * agents + nodes, kind="stable")
@@ -40,7 +43,8 @@ def settle(agents: int, starts: Any, nodes: Any, parents: Any) -> tuple[np.ndarr
     _refuse(~top & (parents == -1), roots, nodes, "has no parent and is not the root: no message reaches it")
     wanted = np.where(top, keys, roots * agents + parents)
     above = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    _refuse((keys[above] != wanted) | (parents >= agents) | (parents < -1), roots, nodes, "has a parent that is not in that tree: no message reaches it")
+    astray = (keys[above] != wanted) | (parents >= agents) | (parents < -1)
+    _refuse(astray, roots, nodes, "has a parent that is not in that tree: no message reaches it")
     return starts, nodes, parents, _depths(above, top, roots, nodes)
 
 
@@ -67,7 +71,7 @@ def check_links(graph: Graph, starts: np.ndarray, nodes: np.ndarray, parents: np
     if len(absent):
         root = np.searchsorted(starts, absent[0], side="right") - 1
         n, m = nodes[absent[0]], parents[absent[0]]
-        raise RoutingError(f"in agent {root}'s tree, agent {m} is the parent of agent {n}, but the graph has no link between them for a message to cross.")
+        raise RoutingError(f"in agent {root}'s tree, agent {m} is the parent of agent {n}, but no link joins them: no message crosses.")
 
 
 def locate(interest: Interest, starts: np.ndarray, nodes: np.ndarray) -> np.ndarray:
@@ -79,7 +83,7 @@ def locate(interest: Interest, starts: np.ndarray, nodes: np.ndarray) -> np.ndar
     outside = np.flatnonzero(keys[at] != wanted)
     if len(outside):
         n, m = interest.rows[outside[0]], interest.partners[outside[0]]
-        raise RoutingError(f"agent {m} is outside agent {n}'s tree, though agent {n} cares about it: it would never be asked for its gradients.")
+        raise RoutingError(f"agent {m} is outside agent {n}'s tree, though agent {n} cares about it: it would never be asked.")
     return at
 
 
@@ -95,10 +99,10 @@ def check_leaves(starts: np.ndarray, nodes: np.ndarray, parents: np.ndarray, par
 
 
 def _whole(part: Any) -> np.ndarray:
-    array = np.asarray(part)
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise RoutingError(f"trees in an array of shape {array.shape} and type {array.dtype}: ragged rows are flat arrays of whole numbers.")
-    return array.astype(np.int64)
+    flat = np.asarray(part)
+    if flat.ndim != 1 or (flat.size and flat.dtype.kind not in "iu"):
+        raise RoutingError(f"trees in an array of shape {flat.shape} and type {flat.dtype}: ragged rows are flat arrays of whole numbers.")
+    return flat.astype(np.int64)
 
 
 def _refuse(wrong: np.ndarray, roots: np.ndarray, nodes: np.ndarray, why: str) -> None:

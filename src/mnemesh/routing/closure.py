@@ -36,7 +36,7 @@ def _tree(linked: Adjacency, root: int, partners: list[int]) -> dict[int, int]:
 
 
 def _relayed(linked: Adjacency, root: int, terminals: set[int]) -> set[int]:
-    """The terminals and the nodes on the ways between them. Every tree on these nodes costs the same: the nearest to the root is picked later."""
+    """The terminals and the nodes on the ways between them. Any tree on these costs the same: which one is decided later."""
     balls, links = _closure(linked, terminals)
     home, nodes = balls[root], set(terminals)
     for _, old, new in spanning(links, root):
@@ -45,7 +45,7 @@ def _relayed(linked: Adjacency, root: int, terminals: set[int]) -> set[int]:
 
 
 def _closure(linked: Adjacency, terminals: set[int]) -> tuple[dict[int, Ball], list[Link]]:
-    """The closure's links up to the length that joins all terminals, shortest first, and the balls that found them: no longer link is ever used."""
+    """The balls around terminals that just join them, and the closure's links that they find: no spanning tree needs a longer one."""
     balls, groups, links = {node: Ball(linked, node) for node in sorted(terminals)}, Groups(terminals), []
     while groups.count > 1:
         for near, ball in balls.items():

@@ -19,12 +19,12 @@ def from_parents(graph: Graph, parents: Sequence[Mapping[Any, Any]], interest: A
     """Trees from one {node: parent} per root n = 0..N-1, the root mapped to None."""
     interest = as_interest(interest)
     if len(parents) != interest.agents:
-        raise RoutingError(f"{len(parents)} trees for {interest.agents} agents: each agent needs its own, even one that holds nothing but itself.")
+        raise RoutingError(f"{len(parents)} trees for {interest.agents} agents: each agent needs its own, if only {{n: None}}.")
     trees = [{node: -1 if parent is None else parent for node, parent in parents[root].items()} for root in range(len(parents))]
     try:
         return collect(graph, interest, trees, "from_parents")
     except TypeError as wrong:
-        raise RoutingError(f"trees with nodes that are no whole numbers ({wrong}): nodes are the agents 0..{interest.agents - 1}.") from wrong
+        raise RoutingError(f"nodes that are no whole numbers ({wrong}): they are the agents 0..{interest.agents - 1}.") from wrong
 
 
 def instant(graph: Graph | None, interest: Any) -> Trees:

@@ -11,7 +11,7 @@ from mnemesh.routing.search import Adjacency, Ball, Groups, for_every_root, near
 from mnemesh.routing.trees import Trees
 from mnemesh.types import Graph
 
-__all__ = ["_Bridges", "mehlhorn"]
+__all__ = ["mehlhorn"]
 
 _Bridges = dict[tuple[int, int], tuple[int, int, int, int]]
 
@@ -28,7 +28,7 @@ def _tree(linked: Adjacency, root: int, partners: list[int]) -> dict[int, int]:
 
 
 def _relayed(linked: Adjacency, root: int, terminals: set[int]) -> set[int]:
-    """The terminals and the nodes on the ways between them. Every tree on these nodes costs the same: the nearest to the root is picked later."""
+    """The terminals and the nodes on the ways between them. Any tree on these costs the same: which one is decided later."""
     towards, bridges = _regions(linked, Ball(linked, root), terminals)
     nodes = set(terminals)
     for _, old, new in spanning(((bridge[0], *pair) for pair, bridge in bridges.items()), root):

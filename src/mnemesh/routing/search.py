@@ -111,7 +111,7 @@ class Groups:
 
 
 def spanning(links: Iterable[Link], root: int) -> list[Link]:
-    """A minimum spanning tree grown from the root (Prim): of equal links, the one whose new end is nearest to the root, then has the smaller id."""
+    """A minimum spanning tree grown from the root (Prim): of equal links, the one whose new end is nearest to the root, then smallest."""
     around = defaultdict(list)
     for length, one, other in links:
         around[one].append((length, other))

@@ -30,7 +30,7 @@ class Messages(NamedTuple):
 
 @final
 class Trees:
-    """One tree 𝒯_n per agent: rooted at n, made of graph links, spanning 𝒲_n ∪ {n}, each leaf a partner or the root. Checked at construction.
+    """One tree 𝒯_n per agent: rooted at n, made of graph links, spanning 𝒲_n ∪ {n}, each leaf a partner or the root. Checked when built.
 
     Tree n's nodes are `tree_nodes[tree_starts[n]:tree_starts[n + 1]]`, nearest to the root first, then by id, relays included;
     `tree_parents` holds their parents, -1 at the root. `hops` and `delays` = 2 × hops stand in the order of `partners`.
@@ -49,7 +49,9 @@ class Trees:
     delays: np.ndarray
     _parents: tuple[dict[int, int | None], ...] | None
 
-    def __init__(self, graph: Graph | None, interest: Any, tree_starts: Any, tree_nodes: Any, tree_parents: Any, *, builder: str = "explicit") -> None:
+    def __init__(
+        self, graph: Graph | None, interest: Any, tree_starts: Any, tree_nodes: Any, tree_parents: Any, *, builder: str = "explicit"
+    ) -> None:
         self.graph, self.interest, self.builder, self._parents = graph, as_interest(interest), builder, None
         if graph is not None:
             check_graph(graph)
@@ -117,12 +119,12 @@ class Trees:
         return self._crossings()[0]
 
     def load(self) -> dict[tuple[int, int], int]:
-        """Queries that cross each used link (smaller id first) in one round, in either direction; aggregated replies are as many, the other way."""
+        """Queries that cross each used link (smaller id first) in one round, either way; aggregated replies are as many, the other way."""
         links, counts = self._crossings()
         return dict(zip(map(tuple, links.tolist()), counts.tolist(), strict=True))
 
     def messages_per_round(self) -> Messages:
-        """Queries and aggregated replies cross every tree edge once; a reply sent one by one crosses all hops from its partner to the root."""
+        """Queries and aggregated replies cross every tree edge once; a reply of its own crosses all hops from partner to root."""
         edges = len(self.tree_nodes) - self.agents
         return Messages(edges, edges, int(self.hops.sum()))
 
@@ -133,8 +135,11 @@ class Trees:
             raise RoutingError(f"trees of {self.agents} agents and an interest matrix of {other.agents}: they must be the same agents.")
         if not self.interest.same_partners(other):
             n = next(n for n in range(self.agents) if not np.array_equal(self.interest.row(n)[0], other.row(n)[0]))
-            missing = sorted(set(other.row(n)[0].tolist()) ^ set(self.interest.row(n)[0].tolist()))
-            raise RoutingError(f"the trees were built for other interests: agent {n} differs about agent {missing[0]}, so gradients would go missing or be late. Build them again.")
+            m = min(set(other.row(n)[0].tolist()) ^ set(self.interest.row(n)[0].tolist()))
+            raise RoutingError(
+                f"the trees were built for other interests: agent {n} differs about agent {m}, whose gradients would be missing or asked "
+                "for in vain. Build them again."
+            )
 
     def _crossings(self) -> tuple[np.ndarray, np.ndarray]:
         below = self.tree_parents >= 0
@@ -143,8 +148,10 @@ class Trees:
         return np.stack(np.divmod(links, self.agents), 1), counts
 
     def __eq__(self, other: object) -> bool:
-        names = ("tree_starts", "tree_nodes", "tree_parents", "hops")
-        return isinstance(other, Trees) and self.interest.same_partners(other.interest) and all(np.array_equal(getattr(self, a), getattr(other, a)) for a in names)
+        if not isinstance(other, Trees) or not self.interest.same_partners(other.interest):
+            return False
+        compared = ("tree_starts", "tree_nodes", "tree_parents", "hops")
+        return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in compared)
 
     __hash__ = None  # type: ignore[assignment]
 
