@@ -86,8 +86,11 @@ def simulate_many(
         raise EngineError("resume=True without checkpoint=: it is not said which file to take the run up from.")
     ask = Ask(engine, known_dtype(dtype), initial, _every(record_every), _horizons(horizons, rounds), keep, checkpoint, resume, progress)
     kinds: dict[Any, list[int]] = {}
+    posed = {id(problem): (problem.loss, problem.features, problem.domain) for problem, _, _ in runs}
+    order = {kind: place for place, kind in enumerate(dict.fromkeys(posed.values()))}
+    posed_as = {problem: order[kind] for problem, kind in posed.items()}
     for place, (problem, algorithm, _) in enumerate(runs):
-        kinds.setdefault((algorithm.signature(), problem.loss, problem.features, problem.domain), []).append(place)
+        kinds.setdefault((algorithm.signature(), posed_as[id(problem)]), []).append(place)
     if len(kinds) > 1 and checkpoint is not None:
         raise EngineError(f"a checkpoint holds runs of one kind, and these are of {len(kinds)}: give every kind its own call and its own file.")
     traces = []

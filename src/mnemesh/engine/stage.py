@@ -28,7 +28,8 @@ class Stage:
         self.sources = list({id(stream): stream for stream in streams}.values())  # a stream shared by runs is read once
         where = {id(stream): place for place, stream in enumerate(self.sources)}
         self._data_offset = np.array([where[id(stream)] * self.agents for stream in streams])
-        self._rates = self._joined([a.tau_min(p) for a, p in zip(algorithms, problems, strict=True)])
+        self._rows, tau_mins = self._once()
+        self._rates = self._joined(tau_mins)
 
     @property
     def total(self) -> int:
@@ -58,7 +59,7 @@ class Stage:
     @cached_property
     def learn(self) -> Rows:
         """𝒫_n, p and δ of every run."""
-        return _stack([a.rows(p) for a, p in zip(self.algorithms, self.problems, strict=True)], self._data_offset)
+        return _stack(self._rows, self._data_offset)
 
     @cached_property
     def mixing(self) -> Rows | None:
@@ -78,6 +79,18 @@ class Stage:
         if len(each) == 1 or all(rates.shape[1] == 1 for rates in each):
             return np.concatenate(each, axis=1)
         return np.concatenate([np.broadcast_to(rates, (len(rates), self.agents)) for rates in each], axis=1)
+
+    def _once(self) -> tuple[list[Rows], list[np.ndarray]]:
+        """Rows and τ_min of every run; found once for runs that share a problem and what their algorithms are made of."""
+        known: dict[Any, tuple[Rows, np.ndarray]] = {}
+        found = []
+        for algorithm, problem in zip(self.algorithms, self.problems, strict=True):
+            made_of = map(id, algorithm.settings().values()) if algorithm.signature() is type(algorithm) else (id(algorithm),)
+            key = (id(problem), *made_of)
+            if key not in known:
+                known[key] = algorithm.rows(problem), algorithm.tau_min(problem)
+            found.append(known[key])
+        return [rows for rows, _ in found], [tau for _, tau in found]
 
     def _joined(self, tau_mins: list[np.ndarray]) -> list[Rates]:
         """The rates of every run; of many runs that differ in one number each, as one rule with many numbers."""
