@@ -21,7 +21,7 @@ from mnemesh.streams.stream import Block
 __all__ = ["AgentsByKernel", "threads"]
 
 _DOMAINS = {Everything: EVERYTHING, Ball: BALL, Box: BOX}
-_MANY = 256  # agents from which work is cut finer than one piece a thread
+_PIECES = 5  # of work for each thread, so that one that is held up delays little
 
 
 def threads() -> int:
@@ -110,7 +110,7 @@ class AgentsByKernel:
         with ThreadPoolExecutor(workers) if workers > 1 else _Alone() as pool:
             list(pool.map(at.keep, shares))
             list(pool.map(partial(at.fill, blocks), shares))
-            list(pool.map(some, _cuts(stage.total, workers * (1 if stage.total < _MANY else 8))))
+            list(pool.map(some, _cuts(stage.total, workers * _PIECES)))
         at.filled(losses.shape[1])
         return losses[at.place].T if at.permuted else losses.T
 

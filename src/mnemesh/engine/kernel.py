@@ -121,32 +121,32 @@ def kernel(D: int, DV: int, L: int, curvature: int, axis: int, shared: int, doma
             for i in range(R):
                 rate = rate_at[n] + i
                 total: Any = fill(zero, L)  # type: ignore[call-arg]
-                for m in range(0, E, 4):  # four residuals, scattered to the round that will use them
-                    k0 = k_at[m] + (i + back) * key_step
-                    k1 = k_at[m + 1] + (i + back) * key_step
-                    k2 = k_at[m + 2] + (i + back) * key_step
-                    k3 = k_at[m + 3] + (i + back) * key_step
-                    v0 = v_at[m] + i * value_step
-                    v1 = v_at[m + 1] + i * value_step
-                    v2 = v_at[m + 2] + i * value_step
-                    v3 = v_at[m + 3] + i * value_step
-                    h0 = h1 = h2 = h3 = one
-                    if shared:
-                        h0 = share[share_at[n, m] + i * share_step]
-                        h1 = share[share_at[n, m + 1] + i * share_step]
-                        h2 = share[share_at[n, m + 2] + i * share_step]
-                        h3 = share[share_at[n, m + 3] + i * share_step]
-                    if m < U:
-                        g0 = -rates[rate + tau[m]] * p[m] * h0
-                        g1 = -rates[rate + tau[m + 1]] * p[m + 1] * h1
-                        g2 = -rates[rate + tau[m + 2]] * p[m + 2] * h2
-                        g3 = -rates[rate + tau[m + 3]] * p[m + 3] * h3
-                        o0 = (slot[m] * U + m) * DV
-                        o1 = (slot[m + 1] * U + m + 1) * DV
-                        o2 = (slot[m + 2] * U + m + 2) * DV
-                        o3 = (slot[m + 3] * U + m + 3) * DV
-                    h0, h1, h2, h3 = h0 * w[m], h1 * w[m + 1], h2 * w[m + 2], h3 * w[m + 3]
-                    for a in range(0, DV, L):
+                for a in range(0, DV, L):  # a piece of every row at a time, which the first cache holds
+                    for m in range(0, E, 4):  # four residuals, scattered to the round that will use them
+                        k0 = k_at[m] + (i + back) * key_step
+                        k1 = k_at[m + 1] + (i + back) * key_step
+                        k2 = k_at[m + 2] + (i + back) * key_step
+                        k3 = k_at[m + 3] + (i + back) * key_step
+                        v0 = v_at[m] + i * value_step
+                        v1 = v_at[m + 1] + i * value_step
+                        v2 = v_at[m + 2] + i * value_step
+                        v3 = v_at[m + 3] + i * value_step
+                        h0 = h1 = h2 = h3 = one
+                        if shared:
+                            h0 = share[share_at[n, m] + i * share_step]
+                            h1 = share[share_at[n, m + 1] + i * share_step]
+                            h2 = share[share_at[n, m + 2] + i * share_step]
+                            h3 = share[share_at[n, m + 3] + i * share_step]
+                        if m < U:
+                            g0 = -rates[rate + tau[m]] * p[m] * h0
+                            g1 = -rates[rate + tau[m + 1]] * p[m + 1] * h1
+                            g2 = -rates[rate + tau[m + 2]] * p[m + 2] * h2
+                            g3 = -rates[rate + tau[m + 3]] * p[m + 3] * h3
+                            o0 = (slot[m] * U + m) * DV
+                            o1 = (slot[m + 1] * U + m + 1) * DV
+                            o2 = (slot[m + 2] * U + m + 2) * DV
+                            o3 = (slot[m + 3] * U + m + 3) * DV
+                        h0, h1, h2, h3 = h0 * w[m], h1 * w[m + 1], h2 * w[m + 2], h3 * w[m + 3]
                         z0 = z1 = z2 = z3 = fill(zero, L)
                         for j in range(D):
                             x = load(X, j * DV + a, L)
@@ -179,12 +179,12 @@ def kernel(D: int, DV: int, L: int, curvature: int, axis: int, shared: int, doma
                         scratch, axis, AX, D, DV,
                     )  # fmt: skip
                 losses[n, i] = loss
-                for m in range(0, U, 4):  # four rank-one terms; before the first reply `waiting` is zero, any key will do
-                    k0 = k_at[m] + (i + back - tau[m]) * key_step
-                    k1 = k_at[m + 1] + (i + back - tau[m + 1]) * key_step
-                    k2 = k_at[m + 2] + (i + back - tau[m + 2]) * key_step
-                    k3 = k_at[m + 3] + (i + back - tau[m + 3]) * key_step
-                    for a in range(0, DV, L):
+                for a in range(0, DV, L):
+                    for m in range(0, U, 4):  # four rank-one terms; before the first reply `waiting` is zero, any key will do
+                        k0 = k_at[m] + (i + back - tau[m]) * key_step
+                        k1 = k_at[m + 1] + (i + back - tau[m + 1]) * key_step
+                        k2 = k_at[m + 2] + (i + back - tau[m + 2]) * key_step
+                        k3 = k_at[m + 3] + (i + back - tau[m + 3]) * key_step
                         o = (now * U + m) * DV + a
                         r0, r1, r2, r3 = load(waiting, o, L), load(waiting, o + DV, L), load(waiting, o + 2 * DV, L), load(waiting, o + 3 * DV, L)
                         for j in range(D):
