@@ -153,7 +153,7 @@ def batch(repeats: int, runs: int = 256, rounds: int = 200) -> list[dict[str, An
     return [row(f"{runs} runs of (20, 10)", name, runs * rounds, seconds, times, 0, None) for name, seconds in times.items()]
 
 
-def wide(agents: int = 100_000, count: int = 10, dim: int = 16, rounds: int = 96) -> list[dict[str, Any]]:
+def wide(agents: int = 100_000, count: int = 10, dim: int = 16, rounds: int = 80) -> list[dict[str, Any]]:
     """Many agents that care about few, whose partners lie anywhere in memory."""
     from machine import copy_bandwidth
 
