@@ -207,12 +207,12 @@ def million(agents: int = 1_000_000, count: int = 7, dim: int = 8, rounds: int =
     rows.append({**row(f"{agents:,} agents, P = {len(offsets)}, d = {dim}", "mnemesh jax", rounds, seconds, {}, 0, None), "routing s": routing})
     setting = Setting(20, 10, 64)
     runs = 4096
-    stream = mm.streams.computed_teacher(agents=20, key_dim=10, value_dim=10, rounds=2500, correlation=0.75, seed=1)
+    stream = mm.streams.computed_teacher(agents=20, key_dim=10, value_dim=10, rounds=5000, correlation=0.75, seed=1)
     algorithms = [mm.algorithms.dam_togd(setting.trees, step=mm.steps.inverse_sqrt(c)) for c in np.linspace(0.01, 0.03, runs)]
-    many = lambda: mm.simulate_many(setting.problem, algorithms, stream, engine="jax", horizons=[2500])  # noqa: E731
+    many = lambda: mm.simulate_many(setting.problem, algorithms, stream, engine="jax", horizons=[5000])  # noqa: E731
     many()
     seconds = best_of(2, {"": many})[""]
-    rows.append(row(f"{runs:,} runs of (20, 10)", f"mnemesh jax on {jax.devices()[0].device_kind}", runs * 2500, seconds, {}, 0, None))
+    rows.append(row(f"{runs:,} runs of (20, 10)", f"mnemesh jax on {jax.devices()[0].device_kind}", runs * 5000, seconds, {}, 0, None))
     return rows
 
 

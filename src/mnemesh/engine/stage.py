@@ -54,7 +54,8 @@ class Stage:
     @cached_property
     def score(self) -> Rows:
         """𝒲_n and w of every run."""
-        return _stack([rows_of(problem) for problem in self.problems], self._data_offset)
+        posed = {id(problem): rows_of(problem) for problem in self.problems}
+        return _stack([posed[id(problem)] for problem in self.problems], self._data_offset)
 
     @cached_property
     def learn(self) -> Rows:
@@ -149,6 +150,11 @@ class Stage:
 def _stack(rows: Sequence[Rows], offsets: np.ndarray) -> Rows:
     if len(rows) == 1 and offsets[0] == 0:
         return rows[0]
+    if all(row is rows[0] for row in rows):  # many runs of one network, at once
+        sizes = np.tile(np.diff(rows[0].starts), len(rows))
+        partners = (rows[0].partners + offsets[:, None]).ravel()
+        weights, delays = (np.tile(rows[0][place], len(rows)) for place in (2, 3))
+        return Rows(np.concatenate([[0], np.cumsum(sizes)]), partners, weights, delays)
     sizes = np.concatenate([np.diff(row.starts) for row in rows])
     partners = np.concatenate([row.partners + offset for row, offset in zip(rows, offsets, strict=True)])
     weights, delays = (np.concatenate([row[place] for row in rows]) for place in (2, 3))
