@@ -51,18 +51,64 @@ def test_regret_at_horizons_is_the_regret_of_the_full_losses(engine):
     np.testing.assert_allclose(mm.regret.static(problem, stream, kept).per_agent, full.per_agent, rtol=1e-10, atol=1e-9)
 
 
-def test_data_drawn_inside_a_run_are_those_that_the_host_draws():
-    interest = mm.interest.uniform(5)
-    problem = mm.Problem("delta", mm.domains.ball(50.0), interest)
-    streams = [mm.streams.computed_teacher(agents=5, key_dim=3, value_dim=2, rounds=120, correlation=0.5, seed=seed) for seed in (1, 2)]
-    algorithms = [mm.algorithms.ogd(step=mm.steps.inverse_sqrt(c)) for c in (0.1, 0.2)]
-    inside = mm.simulate_many(problem, algorithms, streams, engine="jax", horizons=[60, 120])
-    outside = mm.simulate_many(problem, algorithms, streams, engine="numpy", horizons=[60, 120])
-    assert inside.statistics is None and outside.statistics is not None
+CASES = {
+    "delta": ("delta", {}),
+    "gated, masked": (mm.losses.gated_linear(), {"gate": "value", "associations": 2, "presence": 0.7}),
+    "features": ("softmax_norm", {"features": mm.features.taylor()}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_data_drawn_inside_a_run_are_those_that_the_host_draws(case, tmp_path):
+    loss, options = CASES[case]
+    options = dict(options)
+    problem = mm.Problem(loss, mm.domains.ball(5.0), mm.interest.uniform(5), features=options.pop("features", None))
+
+    def play(engine, rounds=120, **more):
+        sizes = {"agents": 5, "key_dim": 3, "value_dim": 2, "correlation": 0.5, "mean_range": 1.0, "variance": 1.0}
+        streams = [mm.streams.computed_teacher(rounds=rounds, seed=seed, **sizes, **options) for seed in (1, 2)]
+        algorithms = [mm.algorithms.ogd(step=mm.steps.inverse_sqrt(c)) for c in (0.1, 0.2)]
+        return streams, mm.simulate_many(problem, algorithms, streams, engine=engine, **more)
+
+    streams, inside = play("jax", horizons=[57, 120])
+    _, outside = play("numpy", horizons=[57, 120])
     np.testing.assert_allclose(inside.cumulative, outside.cumulative, rtol=1e-4)
-    for run in (0, 1):
-        here, there = (mm.regret.static(problem, streams[run], trace.run(run)) for trace in (inside, outside))
-        np.testing.assert_allclose(here.comparator, there.comparator, rtol=1e-9)
+    for here, there in zip(inside.statistics, outside.statistics, strict=True):
+        assert (here is None) == (there is None)
+        if here is not None:
+            np.testing.assert_allclose(here, there, rtol=1e-5, atol=1e-4)
+    regrets = [mm.regret.static(problem, streams[1], trace.run(1)).comparator for trace in (inside, outside)]
+    np.testing.assert_allclose(*regrets, rtol=1e-5)
+
+    path = tmp_path / "run.npz"
+    play("jax", rounds=80, horizons=[57], keep_losses=False, checkpoint=path)
+    with pytest.raises(mm.errors.CheckpointError, match="horizons"):
+        play("jax", horizons=[57, 120], checkpoint=path, resume=True)
+
+
+def test_sums_drawn_inside_a_run_survive_a_checkpoint(tmp_path, monkeypatch):
+    from mnemesh.engine import run
+
+    monkeypatch.setattr(run, "_SECONDS", 0)
+    problem = mm.Problem("delta", mm.domains.ball(5.0), mm.interest.uniform(5))
+    stream = mm.streams.computed_teacher(agents=5, key_dim=3, value_dim=2, rounds=120, correlation=0.5, seed=1)
+    algorithm = mm.algorithms.ogd(step=mm.steps.inverse_sqrt(0.1))
+    whole = mm.simulate(problem, algorithm, stream, engine="jax", horizons=[50, 120])
+
+    class Enough(Exception):
+        pass
+
+    def stop(self, done):
+        if done == 50:
+            raise Enough
+
+    with monkeypatch.context() as patched, pytest.raises(Enough):
+        patched.setattr(run.Progress, "at", lambda self, done: None)
+        patched.setattr(run.Book, "next_stop", lambda self, longest: 50 if self.done < 50 else stop(self, self.done))
+        mm.simulate(problem, algorithm, stream, engine="jax", horizons=[50, 120], checkpoint=tmp_path / "run.npz")
+    resumed = mm.simulate(problem, algorithm, stream, engine="jax", horizons=[50, 120], checkpoint=tmp_path / "run.npz", resume=True)
+    np.testing.assert_array_equal(resumed.cumulative, whole.cumulative)
+    np.testing.assert_array_equal(resumed.statistics.second, whole.statistics.second)
 
 
 def test_runs_of_several_kinds_come_back_in_their_order():

@@ -43,8 +43,8 @@ class Book:
         if self.record_every and (self.done + 1) % self.record_every == 0:
             self._history.append(memories())
 
-    def after(self, rounds: int, losses: np.ndarray, blocks: Sequence[Block] | None) -> None:
-        """Take in a stretch of losses (R, B·N), or their sums (B·N,), and the data they came from."""
+    def after(self, rounds: int, losses: np.ndarray, blocks: Sequence[Block] | None, drawn: Any = None) -> None:
+        """Take in a stretch of losses (R, B·N), or their sums (B·N,), and the data they came from, or of data drawn inside the run the statistics."""
         self.done += rounds
         if self._losses is not None:
             self._losses[self.done - rounds : self.done] = losses
@@ -54,6 +54,8 @@ class Book:
         if blocks is not None and self._exact:
             self._statistics = [add(self.stage.problems[0], old, block) for old, block in zip(self._statistics, blocks, strict=True)]
             self._known = True
+        if self.done in self.horizons and blocks is None and self._exact:
+            self._statistics, self._known = drawn(), True
         if self.done in self.horizons:
             self._cumulative.append(self._sum.copy())
             self._snapshots.append(self._statistics)

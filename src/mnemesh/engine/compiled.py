@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,10 +11,12 @@ import numpy as np
 from mnemesh.algorithms.algorithm import Algorithm
 from mnemesh.algorithms.world import World
 from mnemesh.engine.choose import drawn_inside
+from mnemesh.engine.inside import Drawn, Sums, wide
 from mnemesh.engine.rounds import arrays_of, parts_of, sample_of, world_of
 from mnemesh.engine.stage import Stage
 from mnemesh.errors import require
 from mnemesh.problem import Problem
+from mnemesh.statistics import Statistics
 from mnemesh.streams import Computed
 from mnemesh.streams.stream import Block
 
@@ -40,14 +41,6 @@ class _Fixed(NamedTuple):
     totals: bool
 
 
-def _wide() -> AbstractContextManager[Any]:
-    """JAX with 64-bit types, here and nowhere else. Every array of ours names its type, so float32 runs stay float32."""
-    jax = require("jax", 'engine="jax"')
-    if hasattr(jax, "enable_x64"):
-        return jax.enable_x64(True)
-    return require("jax.experimental", 'engine="jax"').enable_x64()
-
-
 class JaxRounds:
     """The way to play for GPUs, and for losses whose residual JAX must find."""
 
@@ -58,16 +51,17 @@ class JaxRounds:
         self.stage, self.dtype, self.longest = stage, np.dtype(dtype), longest
         self.draws = drawn_inside(stage)
         tiny = jax.default_backend() != "cpu" and max(stage.shape) <= _TINY
-        drawn = _Drawn(stage.sources[0]) if self.draws and isinstance(stage.sources[0], Computed) else None
+        drawn = Drawn(stage.sources[0]) if self.draws and isinstance(stage.sources[0], Computed) else None
         self._fixed = _Fixed(
             stage.algorithm.signature(), stage.loss, stage.features, stage.domain, stage.ages, stage.samples, stage.associations, stage.complete,
             tiny, drawn, False
         )
-        with _wide():
+        with wide():
             self._arrays = jax.device_put(arrays_of(stage, self.dtype))
             world = world_of(stage, self._arrays, tiny)
             self._state = jax.tree.map(jax.numpy.array, stage.algorithm.init(world, jax.numpy.asarray(memories, dtype=self.dtype)))
             self._constants = jax.device_put(self._constants_of(stage)) if self.draws else None
+        self._sums: Sums | None = None
 
     def _constants_of(self, stage: Stage) -> Any:
         each = [source.constants() for source in stage.sources]  # type: ignore[attr-defined]
@@ -90,13 +84,21 @@ class JaxRounds:
         if not isinstance(blocks, int):
             parts = tuple(None if part is None else self._padded(part) for part in parts_of(self.stage.side_by_side(blocks), self.dtype))
         rates = self._padded(np.asarray(rates, dtype=self.dtype)[:rounds, :, None, None])
-        with _wide(), warnings.catch_warnings():
+        with wide(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Some donated buffers were not usable")
             run = _compiled(self._fixed._replace(totals=totals), self.stage.problems[0], self.stage.algorithm)
             at = (np.int32(start), np.int32(rounds))
             self._state, losses = run(self._state, self._arrays, self._constants, parts, rates, *at)
             losses = np.asarray(losses)
+        if parts is None:
+            if self._sums is None:
+                self._sums = Sums(self._fixed.drawn, self._constants, self.stage)
+            self._sums.add(start, rounds)
         return losses if totals else losses[:rounds]
+
+    def statistics(self) -> list[Statistics] | None:
+        """Of data drawn inside the run, the sums that a comparator needs, source by source; None where the loss has no such sums."""
+        return None if self._sums is None else self._sums.each()
 
     def _padded(self, part: np.ndarray) -> np.ndarray:
         """One length for all stretches, so that one compilation serves them."""
@@ -106,40 +108,18 @@ class JaxRounds:
 
     def dump(self) -> dict[str, np.ndarray]:
         """The state as arrays by name."""
-        return {name: np.array(part) for name, part in self._state._asdict().items() if part is not None}
+        state = {name: np.array(part) for name, part in self._state._asdict().items() if part is not None}
+        return state if self._sums is None else {**state, **self._sums.dump()}
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         """Take up a dumped state."""
         jax = require("jax", 'engine="jax"')
-        with _wide():
-            self._state = self._state._replace(**{name: jax.numpy.asarray(part) for name, part in arrays.items()})
-
-
-class _Drawn:
-    """Rounds of computed streams that differ in their seeds alone, drawn inside the run."""
-
-    def __init__(self, source: Computed) -> None:
-        self._source = source
-        self._settings = tuple((name, value) for name, value in vars(source).items() if name != "seed" and isinstance(value, str | int | float | None))
-
-    def __call__(self, constants: Any, t: Any, dtype: Any) -> list[Any]:
-        """keys, values, gates, share and activity of all streams side by side, as `parts_of` gives them."""
-        jax = require("jax", 'engine="jax"')
-        drawn = jax.vmap(lambda own: self._source.draw(own, t, jax.numpy))(constants)
-        keys, values, gates, present = jax.tree.map(lambda part: part.reshape(-1, *part.shape[2:]), drawn)
-        share = active = None
-        if present is not None:
-            share = present / jax.numpy.maximum(present.sum(-1, keepdims=True), 1)
-            active = present.any(-1)
-        elif keys.shape[1] > 1:
-            share = jax.numpy.full(keys.shape[:2], 1 / keys.shape[1])
-        return [None if part is None else part.astype(dtype) for part in (keys, values, gates, share, active)]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Drawn) and other._settings == self._settings
-
-    def __hash__(self) -> int:
-        return hash(self._settings)
+        with wide():
+            state = {name: jax.numpy.asarray(part) for name, part in arrays.items() if name in self._state._fields}
+            self._state = self._state._replace(**state)
+        if len(state) < len(arrays) and self._constants is not None:
+            self._sums = Sums(self._fixed.drawn, self._constants, self.stage)
+            self._sums.restore(arrays)
 
 
 _PROGRAMS: dict[_Fixed, Any] = {}

@@ -18,8 +18,11 @@ def stable_rate(tau_max: int, curvature: float) -> float:
     return 2 * math.sin(math.pi / (4 * tau_max + 2)) / curvature if curvature > 0 else math.inf
 
 
-def refuse_divergence(stage: Stage, numbers: np.ndarray, start: int, block: Block | None = None) -> None:
-    """Raise if a number of some agent (R, B·N), or (B·N,), is not finite: the agent, the round and the largest stable rate on its stream, or on `block`."""
+def refuse_divergence(stage: Stage, numbers: np.ndarray, start: int, *, rounds: int = 1, block: Block | None = None) -> None:
+    """Raise if a number of some agent is not finite: the agent, the round and the largest stable rate on its stream, or on `block`.
+
+    `numbers` are (R, B·N) from round start + 1 on, or the sums (B·N,) of so many `rounds`.
+    """
     fine = np.atleast_2d(np.isfinite(numbers))
     if fine.all():
         return
@@ -33,8 +36,9 @@ def refuse_divergence(stage: Stage, numbers: np.ndarray, start: int, block: Bloc
     rates = stage.rates(t, t)
     rate = float(rates[0, n * rates.shape[1] // stage.total])
     whose = f"agent {agent} of run {run}" if stage.runs > 1 else f"agent {agent}"
+    when = f"in round {t}" if rounds == 1 or numbers.ndim == 2 else f"between rounds {t} and {start + rounds}"
     raise DivergenceError(
-        f"{whose} diverged: its numbers stopped being finite in round {t}, at a rate of {rate:.3g}. With delays up to {tau} rounds on these data, "
+        f"{whose} diverged: its numbers stopped being finite {when}, at a rate of {rate:.3g}. With delays up to {tau} rounds on these data, "
         f"about {largest:.3g} is the largest rate that is stable: lower the step."
     )
 

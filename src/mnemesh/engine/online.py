@@ -66,7 +66,7 @@ class Online:
         self.problem.check_gates(block, self._stage.shape)
         rates = self._stage.rates(self.rounds + 1, self.rounds + 1)
         losses = self._player.play([block], self.rounds, rates)
-        refuse_divergence(self._stage, losses, self.rounds, block)
+        refuse_divergence(self._stage, losses, self.rounds, block=block)
         self.rounds += 1
         return np.asarray(losses[0])
 

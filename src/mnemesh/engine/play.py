@@ -41,7 +41,7 @@ def simulate(
 
     `engine` is "numpy", "numba" (agent by agent, compiled), "jax", or "auto", which answers first. `initial` is X_{n,1}, (N, d_v, d_φ), in the
     domain; Π(0) unless given. `record_every=r` keeps X_{n,t} for t = r, 2r, …. `horizons=[…]` keeps cumulative losses and the comparator's
-    statistics at these rounds instead of all losses (no statistics where JAX draws a computed stream inside the run); so does a run of more
+    statistics at these rounds instead of all losses; so does a run of more
     than 10⁸ losses of itself, at rounds of its own choice. `keep_losses=True` keeps all losses whatever else is asked. `checkpoint=path` writes the run's state there now and then and at the end;
     `resume=True` takes it up if the file exists, to the same bits, also for a stream that goes on where the first one ended.
 

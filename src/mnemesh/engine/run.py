@@ -73,8 +73,8 @@ def run(stage: Stage, ask: Ask) -> Trace:
         rates = stage.rates_reaching(first, last)
         blocks = None if inside else stage.read(first, last)
         losses = player.play(last - first if inside else blocks, first, rates, **({"totals": True} if engine == "jax" and not ask.keep_losses else {}))
-        refuse_divergence(stage, losses, first)
-        book.after(last - first, losses, blocks)
+        refuse_divergence(stage, losses, first, rounds=last - first)
+        book.after(last - first, losses, blocks, getattr(player, "statistics", None))
         progress.at(last)
         if ask.checkpoint is not None and (last == stage.rounds or time.monotonic() - saved > pause):
             begin = time.monotonic()

@@ -141,6 +141,10 @@ class Stage:
             present = np.concatenate([np.ones(b.keys.shape[:3], dtype=bool) if b.present is None else b.present for b in blocks], axis=1)
         return Block(keys, values, gates, present)
 
+    def by_source(self, array: np.ndarray) -> np.ndarray:
+        """The first axis of all sources' agents as (sources, agents)."""
+        return array.reshape(len(self.sources), self.agents, *array.shape[1:])
+
     def split(self, array: np.ndarray, axis: int = 0) -> np.ndarray:
         """The axis of all agents as (runs, agents), the runs first."""
         shape = array.shape

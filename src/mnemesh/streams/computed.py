@@ -8,7 +8,7 @@ keys, noise, gates and presence are not: this is another stream.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, final
 
 import numpy as np
@@ -50,6 +50,10 @@ class Computed(Taught):
         widest = self.associations * max(self.key_dim, self.value_dim, self.gate_dim or 1)
         if self.agents * widest >= 2**32 or self.rounds >= 2**32:
             raise DataError(f"{self!r}: 2³² entries a round or rounds are more than a counter of 32 bits tells apart; data would repeat.")
+
+    def kind(self) -> tuple[Any, ...]:
+        """All settings but the seed: streams of one kind are drawn by one program from different constants."""
+        return tuple(getattr(self, field.name) for field in fields(self) if field.name != "seed")
 
     def constants(self) -> dict[str, np.ndarray]:
         """What `draw` needs, an engine keeps on its device and may stack over runs: (N or 1, d_v, d_k) teachers and the hash keys of the seed.
