@@ -81,9 +81,12 @@ def test_data_drawn_inside_a_run_are_those_that_the_host_draws(case, tmp_path):
     np.testing.assert_allclose(*regrets, rtol=1e-5)
 
     path = tmp_path / "run.npz"
-    play("jax", rounds=80, horizons=[57], keep_losses=False, checkpoint=path)
+    play("jax", rounds=80, horizons=[57], checkpoint=path)
     with pytest.raises(mm.errors.CheckpointError, match="horizons"):
-        play("jax", horizons=[57, 120], checkpoint=path, resume=True)
+        play("jax", horizons=[30, 57, 120], checkpoint=path, resume=True)
+    _, further = play("jax", horizons=[57, 120], checkpoint=path, resume=True)
+    np.testing.assert_array_equal(further.cumulative, inside.cumulative)
+    np.testing.assert_array_equal(further.statistics.cross, inside.statistics.cross)
 
 
 def test_sums_drawn_inside_a_run_survive_a_checkpoint(tmp_path, monkeypatch):

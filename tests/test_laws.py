@@ -11,6 +11,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+import mnemesh.streams
 from mnemesh import algorithms, domains, features, losses, routing, steps, testing
 from mnemesh.domains import Domain
 from mnemesh.features import Features
@@ -425,3 +426,51 @@ def test_the_kit_tells_a_wrong_algorithm(make, words):
 
 def test_the_kit_lets_an_own_algorithm_pass():
     testing.check_algorithm(lambda graph, trees: Bent())
+
+
+STREAMS = {
+    "drawn": mnemesh.streams.teacher(agents=5, key_dim=3, value_dim=2, rounds=60, correlation=0.5, seed=1, gate="key", associations=2, presence=0.6),
+    "computed": mnemesh.streams.computed_teacher(agents=5, key_dim=3, value_dim=2, rounds=60, correlation=0.5, seed=1, gate="value", presence=0.6),
+    "given": mnemesh.streams.from_arrays(np.ones((60, 5, 3)), np.ones((60, 5, 2))),
+    "events": mnemesh.streams.from_events([0, 1, 1], [1, 2, 2], np.ones((3, 3)), np.ones((3, 2)), total_rounds=50),
+}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_streams(name):
+    testing.check_stream(STREAMS[name])
+
+
+class Flat(mnemesh.streams.Stream):
+    """Right, unless told to be wrong."""
+
+    agents, rounds, key_dim, value_dim = 3, 50, 2, 1
+
+    def __init__(self, wrong=None):
+        self.wrong, self.asked = wrong, 0
+
+    def block(self, first, last, agents=None):
+        self.asked += 1
+        who = np.arange(self.agents) if agents is None or self.wrong == "deaf" else agents
+        keys = np.ones((last - first, len(who), 1, 2)) * (who[:, None, None] + 1) + np.arange(first, last)[:, None, None, None]
+        if self.wrong == "moody":
+            keys += self.asked
+        if self.wrong == "late":
+            keys += first
+        if self.wrong == "nan":
+            keys[0, 0] = np.nan
+        values = keys.sum(-1, keepdims=True)
+        present = np.zeros(keys.shape[:3], dtype=bool) if self.wrong in ("masked", "full") else None
+        return mnemesh.streams.Block(keys[:, :, 0] if self.wrong == "thin" else keys, values, None, present)
+
+
+def test_a_stream_that_keeps_the_laws():
+    testing.check_stream(Flat())
+
+
+@pytest.mark.parametrize("wrong", ["deaf", "moody", "late", "nan", "masked", "full", "thin"])
+def test_streams_that_break_a_law(wrong):
+    stream = Flat(wrong)
+    stream.masked = wrong == "full"
+    with pytest.raises(AssertionError):
+        testing.check_stream(stream)

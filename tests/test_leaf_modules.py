@@ -241,21 +241,6 @@ def test_ragged_rows_hold_what_the_matrix_held(agents, seed):
     for n in range(agents):
         partners, weights = found.row(n)
         assert partners.tolist() == np.flatnonzero(dense[n]).tolist() and weights.sum() == pytest.approx(1)
-    padded, shares = found.padded(fill=4)
-    assert padded.shape == shares.shape and padded.shape[1] % 4 == 0
-    again = np.zeros_like(dense)
-    np.add.at(again, (np.arange(agents)[:, None], padded), shares)
-    np.testing.assert_allclose(again, dense, rtol=1e-12)
-    numbers = rng.standard_normal((agents, 2, 3))
-    np.testing.assert_allclose(found.mix(numbers), np.einsum("nm,mij->nij", dense, numbers), atol=1e-12)
-
-
-def test_both_ways_to_mix_agree():
-    rng = np.random.default_rng(0)
-    sparse = interest.nearest(nx.cycle_graph(60), 4)
-    assert len(sparse.partners) * 4 < 60**2  # so that it is mixed row by row
-    numbers = rng.standard_normal((60, 3))
-    np.testing.assert_allclose(sparse.mix(numbers), np.asarray(sparse) @ numbers, atol=1e-12)
 
 
 def test_a_sparse_matrix_stays_sparse_and_adds_up_what_is_given_twice():

@@ -1,4 +1,4 @@
-"""Draws regret.svg: regret per round against T under four algorithms, each at its best c of c/√(t − τ_min)."""
+"""Draws regret.svg: regret per round against T under four algorithms, each at its best c of c/√(t − τ_min) on mm.tuning.GRID."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def curves() -> dict[str, tuple[np.ndarray, np.ndarray]]:
     problem = mm.Problem("delta", mm.domains.ball(200.0), interest)
     trees = mm.routing.steiner(graph, interest)
     learners = {
-        "local OGD": mm.algorithms.local_ogd(step=mm.steps.inverse_sqrt(0.2)),
+        "local OGD": mm.algorithms.local_ogd(step=mm.steps.inverse_sqrt(0.05)),
         "C-DOGD": mm.algorithms.c_dogd(graph, step=mm.steps.inverse_sqrt(0.8)),
         "DAM-TOGD": mm.algorithms.dam_togd(trees, step=mm.steps.inverse_sqrt(0.8)),
         "OGD, full information": mm.algorithms.ogd(step=mm.steps.inverse_sqrt(0.8)),

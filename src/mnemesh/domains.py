@@ -11,7 +11,7 @@ import numpy as np
 
 from mnemesh.errors import DomainError
 from mnemesh.registry import Part, Registry
-from mnemesh.types import Array, Float, namespace
+from mnemesh.types import Array, Float, namespace, numbers
 
 __all__ = ["Ball", "Box", "Domain", "Everything", "ball", "box", "everything", "get", "names", "register"]
 
@@ -92,9 +92,13 @@ class Box(Domain):
 
     def __post_init__(self) -> None:
         for end in ("low", "high"):
-            array = np.array(getattr(self, end), dtype=np.float64)
+            array = numbers(end, getattr(self, end), DomainError)
             array.setflags(write=False)
             object.__setattr__(self, end, array)
+        try:
+            np.broadcast_shapes(self.low.shape, self.high.shape)
+        except ValueError:
+            raise DomainError(f"box ends of shapes {self.low.shape} and {self.high.shape} do not fit each other: an entry would lack one.") from None
         if self.low.ndim > 2 or self.high.ndim > 2:
             raise DomainError(f"box ends of shapes {self.low.shape} and {self.high.shape}: a memory has two axes, and one box serves all agents.")
         if not (np.isfinite(self.low).all() and np.isfinite(self.high).all()):
@@ -178,7 +182,7 @@ def ball(radius: float) -> Domain:
     >>> ball(5.0).project(np.array([[6.0, 8.0]]))
     array([[3., 4.]])
     """
-    return Ball(float(radius))
+    return Ball(float(numbers("radius", radius, DomainError, single=True)))
 
 
 def box(low: Any, high: Any) -> Domain:

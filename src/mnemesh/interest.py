@@ -11,7 +11,7 @@ import numpy as np
 
 from mnemesh.draws import generator
 from mnemesh.errors import InterestError
-from mnemesh.types import Graph, refuse_dense
+from mnemesh.types import Graph, numbers, refuse_dense
 
 __all__ = ["Interest", "as_interest", "dirichlet", "from_array", "identity", "nearest", "uniform"]
 
@@ -77,28 +77,10 @@ class Interest:
 
     def row(self, agent: int) -> tuple[np.ndarray, np.ndarray]:
         """𝒲_n and its weights."""
+        if not 0 <= agent < self.agents:
+            raise InterestError(f"there is no agent {agent!r}: the interests are of agents 0..{self.agents - 1}.")
         place = slice(self.starts[agent], self.starts[agent + 1])
         return self.partners[place], self.weights[place]
-
-    def padded(self, fill: int = 1) -> tuple[np.ndarray, np.ndarray]:
-        """The (N, P) view of the round-by-round engine: P the longest row, rounded up to a multiple of `fill`; weight 0 beyond a row's end."""
-        return self.pad(self.partners, fill), self.pad(self.weights, fill)
-
-    def pad(self, ragged: np.ndarray, fill: int = 1) -> np.ndarray:
-        """Any numbers given per partner, as (N, P) with zeros beyond a row's end."""
-        sizes = np.diff(self.starts)
-        width = -(-int(sizes.max()) // fill) * fill
-        padded = np.zeros((self.agents, width), dtype=ragged.dtype)
-        padded[np.arange(width) < sizes[:, None]] = ragged
-        return padded
-
-    def mix(self, per_agent: np.ndarray) -> np.ndarray:
-        """Σ_m w_{n,m} a_m for a of shape (N, …)."""
-        if len(self.partners) * 4 > self.agents**2 and self.agents <= 2_000:
-            flat = per_agent.reshape(self.agents, -1)
-            return (np.asarray(self) @ flat).reshape(per_agent.shape)
-        weights = self.weights.reshape(-1, *(1,) * (per_agent.ndim - 1))
-        return np.add.reduceat(weights * per_agent[self.partners], self.starts[:-1], axis=0)
 
     def same_partners(self, other: Interest) -> bool:
         """Whether both care about the same agents, whatever the weights."""
@@ -141,7 +123,7 @@ def from_array(matrix: Any) -> Interest:
         if rows.shape[0] != rows.shape[1]:
             raise InterestError(f"an interest matrix of shape {rows.shape}: it has one row and one column per agent.")
         return Interest(rows.indptr, rows.indices, rows.data)
-    dense = np.asarray(matrix, dtype=np.float64)
+    dense = numbers("matrix", matrix, InterestError)
     if dense.ndim != 2 or dense.shape[0] != dense.shape[1]:
         raise InterestError(f"an interest matrix of shape {dense.shape}: it has one row and one column per agent.")
     rows_at, columns = np.nonzero(dense)

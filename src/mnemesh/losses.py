@@ -69,7 +69,7 @@ class Attention(Loss):
     curvature: float | None = 0.0
 
     def __post_init__(self) -> None:
-        if self.gate is not None and self.gate not in GATE_AXES:
+        if self.gate not in GATE_AXES and (self.gate is not None or self.name.startswith("gated")):
             raise LossError(f"gate={self.gate!r} is no axis of a memory: choose one of {', '.join(GATE_AXES)}; it fixes the shape of the gates.")
 
     def settings(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from mnemesh.features import Features, identity
 from mnemesh.interest import Interest, as_interest
 from mnemesh.losses import Loss, as_loss
 from mnemesh.streams.stream import Block, Stream
-from mnemesh.types import Array, Float, refuse_dense
+from mnemesh.types import Array, Float, numbers, refuse_dense
 
 __all__ = ["Problem", "RecallErrors"]
 
@@ -44,6 +44,9 @@ class Problem:
 
     def __setattr__(self, name: str, value: object) -> None:
         raise ProblemError(f"a Problem is frozen: build another one instead of setting {name!r}, or what was checked no longer holds.")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Problem, (self.loss, self.domain, self.interest, self.features)  # copies and pickles are checked again
 
     @property
     def agents(self) -> int:
@@ -83,7 +86,7 @@ class Problem:
         if not self.loss.decays:
             return None
         ones = like[..., :1, None] * 0 + 1
-        decay = ones if self.loss.gate is None else self.loss.decay(gates)
+        decay = self.loss.decay(ones if self.loss.gate is None else gates)
         return decay if active is None else decay * active[..., None, None]
 
     def start(self, shape: tuple[int, int], initial: Any = None) -> np.ndarray:
@@ -91,7 +94,7 @@ class Problem:
         full = (self.agents, *shape)
         if initial is None:
             return np.broadcast_to(self.domain.project(np.zeros(shape)), full)
-        memories = np.array(initial, dtype=np.float64)
+        memories = numbers("initial", initial, ShapeError)
         if memories.shape not in (full, shape):
             raise ShapeError(f"initial memories of shape {memories.shape}: {full} is needed, or one of shape {shape} for all agents.")
         memories = np.array(np.broadcast_to(memories, full))
@@ -104,6 +107,9 @@ class Problem:
 
     def recall(self, memory: Float[Array, "*batch d_v d_phi"], key: Float[Array, "*batch d_k"]) -> Float[Array, "*batch d_v"]:
         """X φ(k): what a memory answers to a cue, or to many."""
+        memory, key = (part if hasattr(part, "__array_namespace__") else np.asarray(part) for part in (memory, key))
+        if key.ndim < 1 or memory.ndim < 2 or key.dtype.kind not in "biuf" or memory.dtype.kind not in "biuf":
+            raise ShapeError(f"recall of {memory.dtype}{memory.shape} with {key.dtype}{key.shape}: (…, d_v, d_φ) and (…, d_k) are needed.")
         if not np.isfinite(key).all():
             raise ShapeError("a cue with NaN or infinite entries: there is nothing to recall from it.")
         features = self.features(key)
@@ -113,7 +119,9 @@ class Problem:
 
     def recall_errors(self, memories: Float[Array, "N d_v d_phi"], stream: Stream, *, last: int = 100) -> RecallErrors:
         """How wrong each agent is about each partner's associations of the last rounds: √(Σ‖X_n φ − v‖² / Σ‖v‖²)."""
-        self.shape(stream)
+        full = (self.agents, *self.shape(stream))
+        if np.shape(memories) != full:
+            raise ShapeError(f"memories of shape {np.shape(memories)}, and this problem and stream have {full}: whose errors are meant?")
         if last < 1:
             raise ShapeError(f"last={last!r}: at least one round is needed to measure an error on.")
         block = stream.block(max(stream.rounds - last, 0), stream.rounds)

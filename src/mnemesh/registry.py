@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 from abc import ABC
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -48,6 +49,8 @@ class Part(ABC):
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return tuple(map(_plain, value))
     return (value.shape, value.tobytes()) if isinstance(value, np.ndarray) else value
 
 
@@ -83,4 +86,9 @@ class Registry:
 
     def get(self, name: str, **settings: Any) -> Any:
         """What the function registered under this name makes of these settings."""
-        return self.maker(name)(**settings)
+        make = self.maker(name)
+        try:
+            inspect.signature(make).bind(**settings)
+        except TypeError as wrong:
+            raise self._error(f"the {self._kind} {name!r} takes {inspect.signature(make)}: {wrong}.") from None
+        return make(**settings)

@@ -30,6 +30,11 @@ class Statistics(NamedTuple):
     decay: np.ndarray | None  # D = Σ decay over the rounds in which the agent sees anything, (…, N, d_v or 1, d_φ or 1); None where there is none
     constant: np.ndarray  # s = Σ mean ½ a ‖v‖², (…, N)
 
+    def __repr__(self) -> str:
+        *lead, d_v, d_phi = self.cross.shape
+        parts = ", ".join(name for name in self._fields if getattr(self, name) is not None)
+        return f"Statistics({' × '.join(map(str, lead))} sums for memories {d_v}×{d_phi}: {parts})"
+
 
 def _curvature(problem: Problem) -> float:
     if problem.loss.curvature is None or problem.loss.curvature < 0:

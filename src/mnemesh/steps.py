@@ -110,6 +110,9 @@ class Plain(Step):
     schedule: Callable[[int], Any]
     name: str = "plain"
 
+    def __repr__(self) -> str:
+        return getattr(self.schedule, "__qualname__", repr(self.schedule))
+
     def rate(self, rounds: np.ndarray, tau_min: np.ndarray) -> np.ndarray:
         return np.stack([np.atleast_1d(np.asarray(self.schedule(int(t)), dtype=np.float64)) for t in rounds[:, 0]])
 
@@ -164,7 +167,7 @@ class Rates:
         wrong = np.argwhere(~(np.isfinite(rates) & (rates > 0)))
         if len(wrong):
             at = tuple(wrong[0])
-            raise StepError(f"the rate of round {first + at[0]} is {rates[at]!r}: a rate must be finite and positive, or the memory is lost or frozen.")
+            raise StepError(f"the rate of round {first + at[0]} is {float(rates[at])!r}: a rate must be finite and positive, or the memory is lost or frozen.")
         before = rates[:1] if self._last is None or self._last[0] > first else self._last[1]
         rising = np.argwhere(np.diff(rates, axis=0, prepend=before) > 0)
         if len(rising):

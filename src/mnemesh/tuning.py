@@ -11,11 +11,12 @@ import numpy as np
 from mnemesh import steps
 from mnemesh.algorithms.algorithm import Algorithm
 from mnemesh.engine import simulate_many
-from mnemesh.errors import DivergenceError, StepError
+from mnemesh.errors import AlgorithmError, DivergenceError, ShapeError, StepError
 from mnemesh.problem import Problem
 from mnemesh.regret import static
 from mnemesh.steps import Step
 from mnemesh.streams.stream import Stream
+from mnemesh.types import numbers
 
 __all__ = ["GRID", "Tuning", "tune"]
 
@@ -60,20 +61,24 @@ def tune(
 
     `problem` may be one problem or one per stream; `make` may return one algorithm per stream. All c of a grid are played as one batch.
     """
-    streams = [streams] if isinstance(streams, Stream) else list(streams)
+    streams = [streams] if isinstance(streams, Stream) else list(streams) if isinstance(streams, list | tuple) else []
+    if not streams or not all(isinstance(stream, Stream) for stream in streams):
+        raise ShapeError("tune needs a stream, or a list of at least one: rates are chosen by the regret on them.")
+    if not callable(make) or isinstance(make, Algorithm):
+        raise AlgorithmError(f"make={make!r} must be a function from a step to an algorithm, such as lambda step: mm.algorithms.ogd(step=step).")
     problems = [problem] * len(streams) if isinstance(problem, Problem) else list(problem)
-    wanted = np.unique(np.asarray(GRID if grid is None else grid, dtype=np.float64))
+    wanted = np.unique(numbers("grid", GRID if grid is None else grid, StepError))
     if not len(wanted) or not (np.isfinite(wanted) & (wanted > 0)).all():
         raise StepError(f"grid={grid!r}: a grid holds positive finite rates c, at least one, or there is nothing to choose from.")
-    comparators: list[np.ndarray] = []
+    comparators: list[float] = []
 
     def regrets(cs: np.ndarray) -> list[np.ndarray]:
         try:
             return _regrets(problems, make, streams, cs, comparators, engine, dtype)
         except DivergenceError:
-            if len(cs) == 1:
-                return [np.full(len(streams), np.inf)]
-            return [regrets(cs[i : i + 1])[0] for i in range(len(cs))]
+            if len(cs) > 1:
+                return [regrets(cs[i : i + 1])[0] for i in range(len(cs))]
+            return [np.array([_regret_or_inf(problems, make, streams, float(cs[0]), s, comparators, engine, dtype) for s in range(len(streams))])]
 
     tried = dict(zip(wanted.tolist(), regrets(wanted), strict=True))
     ratio = float(wanted[1] / wanted[0]) if len(wanted) > 1 else 2.0
@@ -89,15 +94,30 @@ def tune(
     return Tuning(np.array(order), per_stream.mean(1), per_stream)
 
 
+def _algorithms(make: Callable[[Step], Any], c: float, count: int) -> list[Algorithm]:
+    made = make(steps.inverse_sqrt(c))
+    return [made] * count if isinstance(made, Algorithm) else list(made)
+
+
 def _regrets(
-    problems: list[Problem], make: Callable[[Step], Any], streams: list[Stream], cs: np.ndarray, comparators: list[np.ndarray], engine: str, dtype: str
+    problems: list[Problem], make: Callable[[Step], Any], streams: list[Stream], cs: np.ndarray, comparators: list[float], engine: str, dtype: str
 ) -> list[np.ndarray]:
     """Regret at the end, (S,) for each c. The comparators do not depend on c and are found once."""
-    made = [make(steps.inverse_sqrt(float(c))) for c in cs]
-    algorithms = [a for some in made for a in ([some] * len(streams) if isinstance(some, Algorithm) else list(some))]
-    trace = simulate_many(problems * len(cs), algorithms, streams * len(cs), engine=engine, dtype=dtype, horizons=[streams[0].rounds])
+    count, last = len(streams), streams[0].rounds
+    algorithms = [algorithm for c in cs for algorithm in _algorithms(make, float(c), count)]
+    trace = simulate_many(problems * len(cs), algorithms, streams * len(cs), engine=engine, dtype=dtype, horizons=[last])
     assert trace.cumulative is not None
-    totals = trace.cumulative[:, -1].sum(-1).reshape(len(cs), len(streams))
     if not comparators:
-        comparators.extend(static(p, s, trace.run(i)).comparator[-1] for i, (p, s) in enumerate(zip(problems, streams, strict=True)))
-    return list(totals - np.array([comparator.sum() for comparator in comparators]))
+        comparators.extend(float(static(p, s, trace.run(i)).comparator.sum()) for i, (p, s) in enumerate(zip(problems, streams, strict=True)))
+    return list(trace.cumulative[:, -1].sum(-1).reshape(len(cs), count) - np.array(comparators))
+
+
+def _regret_or_inf(
+    problems: list[Problem], make: Callable[[Step], Any], streams: list[Stream], c: float, s: int, comparators: list[float], engine: str, dtype: str
+) -> float:
+    """Regret of one c on one stream, infinite if the run diverges."""
+    try:
+        algorithm = _algorithms(make, c, len(streams))[s]
+        return float(_regrets(problems[s : s + 1], lambda step: algorithm, streams[s : s + 1], np.array([c]), comparators[s : s + 1], engine, dtype)[0][0])
+    except DivergenceError:
+        return float("inf")

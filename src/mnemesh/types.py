@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-__all__ = ["DENSE_LIMIT", "Array", "Bool", "Float", "Graph", "Int", "at_set", "namespace", "refuse_dense"]
+__all__ = ["DENSE_LIMIT", "Array", "Bool", "Float", "Graph", "Int", "at_set", "namespace", "numbers", "refuse_dense"]
 
 Array = Any  # a NumPy or a JAX array
 Graph = Any  # a networkx.Graph on the nodes 0..N-1
@@ -44,6 +44,18 @@ def at_set(array: Array, index: Any, value: Array) -> Array:
         array[index] = value
         return array
     return array.at[index].set(value, mode="promise_in_bounds")
+
+
+def numbers(name: str, value: Any, error: type[Exception], *, single: bool = False) -> np.ndarray:
+    """`value` as an array of float64, or an error that names it: words, ragged lists and complex numbers are none."""
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        array = np.array("ragged")
+    if array.dtype.kind not in "biuf" or (single and array.ndim):
+        wanted = "a number" if single else "an array of real numbers"
+        raise error(f"{name}={value!r} is not {wanted}: nothing can be computed from it.")
+    return array.astype(np.float64)
 
 
 def refuse_dense(agents: int, what: str, error: type[Exception]) -> None:

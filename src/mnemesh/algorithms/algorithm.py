@@ -24,6 +24,9 @@ class Rows(NamedTuple):
     weights: np.ndarray
     delays: np.ndarray
 
+    def __repr__(self) -> str:
+        return f"Rows(agents={len(self.starts) - 1}, {self.partners.size} entries, delays up to {self.delays.max()})"
+
 
 class Info(NamedTuple):
     """What a reader wants to know of a round."""

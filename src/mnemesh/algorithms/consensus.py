@@ -36,7 +36,7 @@ class Consensus(Algorithm):
                 f"the graph has {self.graph.number_of_nodes()} nodes and the problem {problem.agents} agents: every agent mixes with its neighbours."
             )
         starts, neighbours, weights = metropolis_rows(self.graph)
-        return Rows(starts, neighbours, weights, np.ones(len(neighbours), dtype=np.int64))
+        return Rows(starts, neighbours, weights, np.zeros(len(neighbours), dtype=np.int64))
 
     def step(self, world: World, state: Memories, sample: Sample, rate: Array) -> tuple[Memories, Info]:
         score = world.look(state.memories, sample, world.score)

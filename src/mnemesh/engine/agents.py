@@ -14,6 +14,7 @@ import numpy as np
 from mnemesh.domains import Ball, Box, Everything
 from mnemesh.engine.kernel import BALL, BOX, EVERYTHING, kernel
 from mnemesh.engine.layout import Layout, aligned
+from mnemesh.engine.rounds import same_state
 from mnemesh.engine.stage import Stage
 from mnemesh.errors import EngineError
 from mnemesh.streams.stream import Block
@@ -21,13 +22,14 @@ from mnemesh.streams.stream import Block
 __all__ = ["AgentsByKernel", "threads"]
 
 _DOMAINS = {Everything: EVERYTHING, Ball: BALL, Box: BOX}
+_WORTH_THREADS = 2**23  # multiply-adds of a stretch; below, starting threads costs more than they save
 _PIECES = 5  # of work for each thread, so that one that is held up delays little
 
 
 def threads() -> int:
     """How many threads play: the cores this process may use, or what the environment variable MNEMESH_THREADS says."""
     if asked := os.environ.get("MNEMESH_THREADS"):
-        if not asked.isdigit() or asked == "0":
+        if not asked.isdecimal() or int(asked) < 1:
             raise EngineError(f"MNEMESH_THREADS={asked!r}: a whole number of threads, at least 1, or nothing for all cores.")
         return int(asked)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -104,7 +106,7 @@ class AgentsByKernel:
                 self._low, self._high, scratch, slot,
             )  # fmt: skip
 
-        workers = threads()
+        workers = threads() if losses.size * at.score.shape[1] * at.padded * stage.shape[1] > _WORTH_THREADS else 1
         pieces = [(source, *cut) for source in range(len(blocks)) for cut in _cuts(stage.agents, 1 if len(blocks) >= workers else workers)]
         shares = [pieces[first:last] for first, last in _cuts(len(pieces), workers)]
         with ThreadPoolExecutor(workers) if workers > 1 else _Alone() as pool:
@@ -121,6 +123,7 @@ class AgentsByKernel:
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         """Take up a dumped state."""
+        same_state(self.dump(), arrays)
         for name in ("memories", "pending", "coefficients", "iterates"):
             getattr(self, f"_{name}")[:] = arrays[name]
         self._at.restore(arrays["keys"])

@@ -42,7 +42,7 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[
     except FileNotFoundError:
         raise CheckpointError(f"there is no checkpoint {str(path)!r}: nothing to take up.") from None
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as problem:
-        raise CheckpointError(f"{str(path)!r} is no checkpoint, or a damaged one ({problem}): nothing was taken up from it.") from problem
+        raise CheckpointError(f"{str(path)!r} is no checkpoint, or a damaged one: nothing was taken up from it.") from problem
     if header.get("format") != FORMAT:
         raise CheckpointError(f"{str(path)!r} is a checkpoint of format {header.get('format')}, and this version reads format {FORMAT}.")
     if header.get("kind") != kind:

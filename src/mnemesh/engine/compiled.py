@@ -12,9 +12,9 @@ from mnemesh.algorithms.algorithm import Algorithm
 from mnemesh.algorithms.world import World
 from mnemesh.engine.choose import drawn_inside
 from mnemesh.engine.inside import Drawn, Sums, wide
-from mnemesh.engine.rounds import arrays_of, parts_of, sample_of, world_of
+from mnemesh.engine.rounds import arrays_of, parts_of, same_state, sample_of, world_of
 from mnemesh.engine.stage import Stage
-from mnemesh.errors import require
+from mnemesh.errors import EngineError, require
 from mnemesh.problem import Problem
 from mnemesh.statistics import Statistics
 from mnemesh.streams import Computed
@@ -88,7 +88,13 @@ class JaxRounds:
             warnings.filterwarnings("ignore", message="Some donated buffers were not usable")
             run = _compiled(self._fixed._replace(totals=totals), self.stage.problems[0], self.stage.algorithm)
             at = (np.int32(start), np.int32(rounds))
-            self._state, losses = run(self._state, self._arrays, self._constants, parts, rates, *at)
+            try:
+                self._state, losses = run(self._state, self._arrays, self._constants, parts, rates, *at)
+            except require("jax", 'engine="jax"').errors.TracerArrayConversionError as problem:
+                raise EngineError(
+                    "a loss, domain, feature map or algorithm of this run is not written for JAX arrays: use operators and the functions of "
+                    "mnemesh.types.namespace(array), or play it with engine='numpy'."
+                ) from problem
             losses = np.asarray(losses)
         if parts is None:
             if self._sums is None:
@@ -115,7 +121,9 @@ class JaxRounds:
         """Take up a dumped state."""
         jax = require("jax", 'engine="jax"')
         with wide():
-            state = {name: jax.numpy.asarray(part) for name, part in arrays.items() if name in self._state._fields}
+            fields = {name: part for name, part in arrays.items() if not name.startswith("sums.")}
+            own = {name: part for name, part in self._state._asdict().items() if part is not None}
+            state = {name: jax.numpy.asarray(part) for name, part in same_state(own, fields).items()}
             self._state = self._state._replace(**state)
         if len(state) < len(arrays) and self._constants is not None:
             self._sums = Sums(self._fixed.drawn, self._constants, self.stage)
@@ -147,7 +155,8 @@ def _program(fixed: _Fixed, problem: Problem, algorithm: Algorithm) -> Any:
             rate = rates[i]
             if 1 < len(rate) < agents:
                 rate = jnp.broadcast_to(rate[:, None], (len(rate), agents // len(rate), 1, 1)).reshape(agents, 1, 1)
-            state, info = algorithm.step(world, state, sample_of(problem, start + i, *now), rate)
+            new, info = algorithm.step(world, state, sample_of(problem, start + i, *now), rate)
+            state = jax.tree.map(lambda part, old: part.astype(old.dtype), new, state)  # a loss of one's own may widen
             return state, losses + info.losses if fixed.totals else losses.at[i].set(info.losses)
 
         losses = jnp.zeros(agents, dtype="float64") if fixed.totals else jnp.zeros((rates.shape[0], agents), dtype=dtype)

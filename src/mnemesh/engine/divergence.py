@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from mnemesh.engine.stage import Stage
-from mnemesh.errors import DivergenceError
-from mnemesh.streams.stream import Block
+from mnemesh.errors import DataError, DivergenceError
+from mnemesh.streams.stream import Block, Stream
 
 __all__ = ["refuse_divergence", "stable_rate"]
 
@@ -31,6 +31,7 @@ def refuse_divergence(stage: Stage, numbers: np.ndarray, start: int, *, rounds: 
     rows = stage.algorithms[run].rows(stage.problems[run])
     entries = slice(rows.starts[agent], rows.starts[agent + 1])
     tau, stream = int(rows.delays[entries].max()), stage.streams[run]
+    _refuse_data(stream if block is None else block, t)
     blocks = [block] if block is not None else (piece for _, piece in stream.blocks())
     largest = stable_rate(tau, max(_curvature(stage, piece, rows.partners[entries]) for piece in blocks))
     rates = stage.rates(t, t)
@@ -43,9 +44,23 @@ def refuse_divergence(stage: Stage, numbers: np.ndarray, start: int, *, rounds: 
     )
 
 
+def _refuse_data(data: Stream | Block, t: int) -> None:
+    """Say so where it is the data of round t or before that are not finite: a stream of somebody's own is read as it comes."""
+    for first, piece in data.blocks() if isinstance(data, Stream) else ((t - 1, data),):
+        for name, array in (("key", piece.keys), ("value", piece.values)):
+            wrong = np.argwhere(~np.isfinite(array).all((-2, -1)))
+            if len(wrong):
+                i, n = wrong[0].tolist()
+                raise DataError(f"the {name} of agent {n} in round {first + i + 1} is not finite: no memory can learn it.")
+        if first + len(piece.keys) >= t:
+            return
+
+
 def _curvature(stage: Stage, block: Block, partners: np.ndarray) -> float:
     """max ‖φ‖² + max D over what these partners see."""
     features = np.asarray(stage.features(block.keys[:, partners]), dtype=np.float64)
+    if block.present is not None:
+        features = features * block.present[:, partners, :, None]
     decay = 0.0
     if stage.loss.decays:
         gated = stage.loss.gate is not None and block.gates is not None

@@ -16,7 +16,7 @@ from mnemesh.streams.stream import Block
 
 __all__ = ["Layout", "Piece", "aligned"]
 
-_AXES = {None: NONE, "value": VALUE, "key": KEY, "scalar": SCALAR}
+_AXES = {"value": VALUE, "key": KEY, "scalar": SCALAR}
 _LINE = 64  # bytes of a cache line
 _SPARSE = 4  # with fewer than one partner in so many agents, each agent's rounds lie together
 _SCATTERED = 4_096  # agents from which it pays to play sparse ones along the network
@@ -39,7 +39,7 @@ class Layout:
 
     def __init__(self, stage: Stage, dtype: np.dtype, padded: int, longest: int) -> None:
         self.stage, self.dtype, self.padded, self.longest = stage, dtype, padded, longest
-        self.axis = _AXES["scalar" if stage.loss.decays and stage.loss.gate is None else stage.loss.gate]
+        self.axis = _AXES[stage.loss.gate or "scalar"] if stage.loss.decays else NONE
         self.width = {NONE: 0, VALUE: padded, KEY: stage.shape[1], SCALAR: 1}[self.axis]
         self.back = stage.ages[-1]
         self.shared = stage.associations > 1 or any(stream.masked for stream in stage.sources)
@@ -152,7 +152,9 @@ def _teachers_first(learn: Rows, score: Rows) -> Rows:
     learnt, scored = of_learn * span + learn.partners, of_score * span + score.partners
     found = np.searchsorted(scored, learnt)
     found[found == len(scored)] = 0
-    weights = np.where(scored[found] == learnt, score.weights[found], 0.0)
+    once = np.zeros(len(learnt), dtype=bool)
+    once[np.unique(learnt, return_index=True)[1]] = True  # who teaches at two delays counts once in the loss
+    weights = np.where(once & (scored[found] == learnt), score.weights[found], 0.0)
     rest = ~np.isin(scored, learnt)
     owner = np.concatenate([of_learn, of_score[rest]])
     order = np.argsort(owner, kind="stable")

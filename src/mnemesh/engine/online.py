@@ -38,8 +38,14 @@ class Online:
     def __init__(
         self, problem: Problem, algorithm: Algorithm, *, key_dim: int, value_dim: int, associations: int = 1, dtype: str = "float32", initial: Any = None
     ) -> None:
+        for given, kind in ((problem, Problem), (algorithm, Algorithm)):
+            if not isinstance(given, kind):
+                raise ShapeError(f"{type(given).__name__} is no {kind.__name__}: Online(problem, algorithm, key_dim=, value_dim=) takes them in this order.")
+        for name, size in (("key_dim", key_dim), ("value_dim", value_dim), ("associations", associations)):
+            if not isinstance(size, int | np.integer) or size < 1:
+                raise ShapeError(f"{name}={size!r}: a whole number, at least 1, is needed, or there is nothing to remember.")
         self.problem, self.algorithm, self.rounds = problem, algorithm, 0
-        self.key_dim, self.value_dim, self.associations, self.dtype = key_dim, value_dim, associations, known_dtype(dtype)
+        self.key_dim, self.value_dim, self.associations, self.dtype = int(key_dim), int(value_dim), int(associations), known_dtype(dtype)
         shape = problem.memory_shape(key_dim, value_dim)
         self._stage = Stage((problem,), (algorithm,), (_Endless(problem.agents, key_dim, value_dim, associations),), shape)
         if problem.loss.needs_jax:
@@ -56,7 +62,7 @@ class Online:
 
     def learn(self, keys: Any, values: Any, gates: Any = None, present: Any = None) -> np.ndarray:
         """One round: keys (N, d_k) and values (N, d_v), or (N, A, …) with `present` (N, A). Σ_m w_{n,m} f_{m,t}(X_{n,t}) comes back, (N,)."""
-        several = self.associations > 1 or present is not None
+        several = self.associations > 1 or np.ndim(keys) == 3
         parts = [None if part is None else np.asarray(part)[None] for part in (keys, values, gates, present)]
         expected = (1, self.problem.agents, *((self.associations,) if several else ()))
         for name, part, size in (("keys", parts[0], self.key_dim), ("values", parts[1], self.value_dim)):
@@ -72,7 +78,7 @@ class Online:
 
     def recall(self, agent: int, key: Any) -> np.ndarray:
         """What this agent answers to a cue (d_k,), or to many (…, d_k)."""
-        if not 0 <= agent < self.problem.agents:
+        if not isinstance(agent, int | np.integer) or not 0 <= agent < self.problem.agents:
             raise DataError(f"agent={agent!r}: there are agents 0..{self.problem.agents - 1}, and no other remembers anything.")
         return np.asarray(self.problem.recall(self._player.state_memories[agent], np.asarray(key, dtype=self.dtype)))
 

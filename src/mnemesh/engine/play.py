@@ -43,7 +43,8 @@ def simulate(
     domain; Π(0) unless given. `record_every=r` keeps X_{n,t} for t = r, 2r, …. `horizons=[…]` keeps cumulative losses and the comparator's
     statistics at these rounds instead of all losses; so does a run of more
     than 10⁸ losses of itself, at rounds of its own choice. `keep_losses=True` keeps all losses whatever else is asked. `checkpoint=path` writes the run's state there now and then and at the end;
-    `resume=True` takes it up if the file exists, to the same bits, also for a stream that goes on where the first one ended.
+    `resume=True` takes it up if the file exists, to the same bits, also for a stream that goes on where the first one ended (with the same
+    `horizons` up to there: those that a run chooses by itself depend on its length).
 
     >>> import mnemesh as mm
     >>> stream = mm.streams.teacher(agents=4, key_dim=3, value_dim=2, rounds=50, correlation=0.5, seed=1)
@@ -51,6 +52,8 @@ def simulate(
     >>> mm.simulate(problem, mm.algorithms.ogd(step=mm.steps.inverse_sqrt(0.3)), stream)
     Trace(agents=4, rounds=50, memories 2×3, losses, engine='numpy')
     """
+    if any(isinstance(part, list | tuple) for part in (problem, algorithm, stream)):
+        raise ShapeError("simulate plays one run, and here is a list: simulate_many(problems, algorithms, streams) plays many.")
     return simulate_many(
         problem, algorithm, stream, engine=engine, dtype=dtype, initial=initial, record_every=record_every, horizons=horizons,
         keep_losses=keep_losses, checkpoint=checkpoint, resume=resume, progress=progress,
@@ -78,6 +81,8 @@ def simulate_many(
     """
     runs = _aligned(problems, algorithms, streams)
     shape = check_same([problem for problem, _, _ in runs], [stream for _, _, stream in runs])
+    if np.ndim(initial) == 4 and len(initial) != len(runs):
+        raise ShapeError(f"{len(initial)} initial memories for {len(runs)} runs: give one for all, (N, d_v, d_φ), or one each.")
     rounds, total = runs[0][2].rounds, sum(problem.agents for problem, _, _ in runs)
     keep = (horizons is None and rounds * total <= FULL_LIMIT) if keep_losses is None else keep_losses
     if not keep and horizons is None:

@@ -10,10 +10,11 @@ import numpy as np
 from mnemesh.algorithms.algorithm import Rows
 from mnemesh.algorithms.world import Mixing, Partners, Sample, World
 from mnemesh.engine.stage import Stage, pad
+from mnemesh.errors import CheckpointError
 from mnemesh.problem import Problem
 from mnemesh.streams.stream import Block
 
-__all__ = ["NumpyRounds", "arrays_of", "parts_of", "sample_of", "world_of"]
+__all__ = ["NumpyRounds", "arrays_of", "parts_of", "same_state", "sample_of", "world_of"]
 
 DENSE_MIXING = 1_024  # agents up to which mixing is a matrix product; above it runs over the links
 
@@ -56,6 +57,14 @@ def parts_of(block: Block, dtype: Any) -> tuple[Any, ...]:
     return cast(block.keys), cast(block.values), cast(block.gates), cast(share), cast(active)
 
 
+def same_state(own: dict[str, Any], arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """`arrays`, refused unless they are a state of this very run: a history of another length would be read in the wrong places."""
+    found, wanted = ({name: array.shape for name, array in parts.items()} for parts in (arrays, own))
+    if found != wanted:
+        raise CheckpointError(f"the file holds a state of shapes {found}, and this problem and algorithm have {wanted}: they are not those that were saved.")
+    return arrays
+
+
 class NumpyRounds:
     """The way to play that reads like the equation, and needs NumPy alone."""
 
@@ -69,7 +78,7 @@ class NumpyRounds:
     @property
     def memories(self) -> np.ndarray:
         """X_{n,t} of the next round."""
-        return np.array(self.state.memories)
+        return np.array(self.state.memories, dtype=self.dtype)
 
     @property
     def state_memories(self) -> np.ndarray:
@@ -98,4 +107,4 @@ class NumpyRounds:
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         """Take up a dumped state."""
-        self.state = self.state._replace(**arrays)
+        self.state = self.state._replace(**same_state(self.dump(), arrays))

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-import zlib
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from mnemesh.engine import checkpoint
+from mnemesh.engine import resume
 from mnemesh.engine.book import Book
 from mnemesh.engine.choose import choose, drawn_inside
 from mnemesh.engine.divergence import refuse_divergence
@@ -19,7 +17,7 @@ from mnemesh.engine.progress import Progress
 from mnemesh.engine.rounds import NumpyRounds
 from mnemesh.engine.stage import Stage
 from mnemesh.engine.trace import Trace
-from mnemesh.errors import CheckpointError, EngineError
+from mnemesh.errors import EngineError
 
 __all__ = ["Ask", "known_dtype", "run"]
 
@@ -45,7 +43,7 @@ class Ask:
 
 def known_dtype(dtype: Any) -> str:
     """The name of a memory's number type."""
-    name = str(dtype) if isinstance(dtype, str) else np.dtype(dtype).name
+    name = str(dtype) if isinstance(dtype, str) or dtype is None else np.dtype(dtype).name
     if name not in ("float32", "float64"):
         raise EngineError(f"dtype={dtype!r}: memories are 'float32' or 'float64'; others lose the digits that regret is made of.")
     return name
@@ -53,7 +51,8 @@ def known_dtype(dtype: Any) -> str:
 
 def run(stage: Stage, ask: Ask) -> Trace:
     """Play; the runs of the stage are the first axis of what comes back."""
-    engine = choose(stage, ask.engine)
+    taken = resume.read(ask.checkpoint) if ask.resume and ask.checkpoint is not None else None
+    engine = choose(stage, taken.engine if taken and ask.engine == "auto" else ask.engine)
     d_v, d_phi = stage.shape
     a_round = stage.samples * stage.associations * (d_v + d_phi) + stage.total
     longest = max(min(max(_EASY // a_round, _FEW), _MANY, _MOST // a_round, stage.rounds), 1)
@@ -63,9 +62,9 @@ def run(stage: Stage, ask: Ask) -> Trace:
     start = _starts(stage, ask.initial)
     player = _player(engine, stage, start, ask.dtype, longest)
     book = Book(stage, np.dtype(ask.dtype), ask.record_every, ask.horizons, ask.keep_losses)
-    identity = _identity(stage, ask, engine, start) if ask.checkpoint is not None else {}
-    if ask.resume and ask.checkpoint is not None and Path(ask.checkpoint).exists():
-        _take_up(ask.checkpoint, identity, player, book)
+    identity = resume.Identity(stage, engine, ask.dtype, ask.record_every, ask.keep_losses, start) if ask.checkpoint is not None else None
+    if taken and identity:
+        taken.restore(identity, player, book)
     progress, saved, pause = Progress(stage.rounds, book.done, ask.progress), time.monotonic(), _SECONDS
     while book.done < stage.rounds:
         book.before(lambda: player.memories)
@@ -76,10 +75,9 @@ def run(stage: Stage, ask: Ask) -> Trace:
         refuse_divergence(stage, losses, first, rounds=last - first)
         book.after(last - first, losses, blocks, getattr(player, "statistics", None))
         progress.at(last)
-        if ask.checkpoint is not None and (last == stage.rounds or time.monotonic() - saved > pause):
+        if ask.checkpoint is not None and identity and (last == stage.rounds or time.monotonic() - saved > pause):
             begin = time.monotonic()
-            arrays = {f"{owner}.{name}": array for owner, part in (("state", player), ("book", book)) for name, array in part.dump().items()}
-            checkpoint.write(ask.checkpoint, "run", {"done": last, **identity}, arrays)
+            resume.write(ask.checkpoint, identity, player, book)
             saved, pause = time.monotonic(), max(_SECONDS, 20 * (time.monotonic() - begin))  # a large state is written less often
     memories = player.memories
     refuse_divergence(stage, memories.sum((1, 2))[None], stage.rounds - 1)
@@ -104,29 +102,3 @@ def _starts(stage: Stage, initial: Any) -> np.ndarray:
         return np.concatenate([problem.start(stage.shape, own) for problem, own in zip(stage.problems, initial, strict=True)])
     start = stage.problems[0].start(stage.shape, initial)
     return start if stage.runs == 1 else np.tile(start, (stage.runs, 1, 1))
-
-
-def _identity(stage: Stage, ask: Ask, engine: str, start: np.ndarray) -> dict[str, Any]:
-    """What a checkpoint must agree with to be of this run: everything but how far it goes."""
-    sums: dict[str, int] = {"initial": zlib.crc32(start.tobytes())}
-    first = stage.side_by_side(stage.read(0, 1))
-    for name, rows in (("interest", stage.score), ("learning", stage.learn), ("mixing", stage.mixing)):
-        sums[name] = 0 if rows is None else zlib.crc32(b"".join(np.ascontiguousarray(part).tobytes() for part in rows))
-    sums["data"] = zlib.crc32(np.ascontiguousarray(first.keys).tobytes() + np.ascontiguousarray(first.values).tobytes())
-    sums["rates"] = zlib.crc32(stage.rates(1, 1).tobytes())
-    horizons = None if ask.horizons is None else ask.horizons.tolist()
-    if engine == "numba" and not stage.endless:
-        sums["rounds"] = stage.rounds  # replies under way carry their rates, which such a step may not have known past the end
-    words = {"engine": engine, "dtype": ask.dtype, "algorithm": stage.algorithm.name, "loss": repr(stage.loss), "domain": repr(stage.domain)}
-    return {**words, "features": repr(stage.features), "record_every": ask.record_every, "horizons": horizons, "keep_losses": ask.keep_losses, **sums}
-
-
-def _take_up(path: Any, identity: dict[str, Any], player: Any, book: Book) -> None:
-    facts, arrays = checkpoint.read(path, "run")
-    other = [name for name, value in identity.items() if facts.get(name) != value]
-    if other:
-        raise CheckpointError(f"the checkpoint {os.fspath(path)!r} is of another run: {', '.join(other)} differ. Resuming would mix two runs.")
-    if facts["done"] > book.stage.rounds:
-        raise CheckpointError(f"the checkpoint {os.fspath(path)!r} has played {facts['done']} rounds, and this stream has only {book.stage.rounds}.")
-    for owner, part in (("state.", player.restore), ("book.", lambda arrays: book.restore(facts["done"], arrays))):
-        part({name.removeprefix(owner): array for name, array in arrays.items() if name.startswith(owner)})

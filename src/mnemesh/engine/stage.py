@@ -49,7 +49,7 @@ class Stage:
     @property
     def associations(self) -> int:
         """A."""
-        return max(stream.associations for stream in self.sources)
+        return self.streams[0].associations
 
     @cached_property
     def score(self) -> Rows:
@@ -86,8 +86,8 @@ class Stage:
         known: dict[Any, tuple[Rows, np.ndarray]] = {}
         found = []
         for algorithm, problem in zip(self.algorithms, self.problems, strict=True):
-            made_of = map(id, algorithm.settings().values()) if algorithm.signature() is type(algorithm) else (id(algorithm),)
-            key = (id(problem), *made_of)
+            made_of = ((name, id(value)) for name, value in vars(algorithm).items() if name != "rule")
+            key = (id(problem), type(algorithm), *made_of)
             if key not in known:
                 known[key] = algorithm.rows(problem), algorithm.tau_min(problem)
             found.append(known[key])
@@ -126,7 +126,9 @@ class Stage:
     def read(self, first: int, last: int) -> list[Block]:
         """Rounds first + 1 .. last of every source."""
         blocks = [stream.block(first, last) for stream in self.sources]
-        for block in blocks:
+        for block, stream in zip(blocks, self.sources, strict=True):
+            if block.present is not None and not stream.masked:
+                raise ShapeError(f"{stream!r} masks associations and says masked=False: engines would count absent ones. Set masked=True.")
             self.problems[0].check_gates(block, self.shape)
         return blocks
 

@@ -39,9 +39,13 @@ def static(problem: Problem, stream: Stream, trace: Any, horizons: Any = None) -
 
     `horizons` are rounds, 1-based; by default about 24 on a logarithmic axis that end at the last round, or those that the run kept.
     """
-    problem.shape(stream)
+    if not isinstance(problem, Problem) or not isinstance(stream, Stream) or not hasattr(trace, "losses"):
+        found = ", ".join(type(part).__name__ for part in (problem, stream, trace))
+        raise RegretError(f"static({found}): a Problem, a Stream and the Trace of a run are needed, in this order.")
+    shape = problem.shape(stream)
     if trace.losses is None:
         kept, chosen = _kept(trace, horizons)
+        _check_sums(problem, stream, trace, shape)
         cumulative = np.asarray(trace.cumulative, dtype=np.float64)[chosen]
         snapshots: Iterable[Statistics] = (_at(trace.statistics, place) for place in chosen.tolist())
         if trace.statistics is None:  # the data were drawn inside a compiled run: the host draws them once more
@@ -55,6 +59,21 @@ def static(problem: Problem, stream: Stream, trace: Any, horizons: Any = None) -
     if chosen[-1] < len(losses):  # the last sum ran to the end of the trace
         cumulative[-1] = losses[chosen[-2] if len(chosen) > 1 else 0 : chosen[-1]].sum(0, dtype=np.float64)
     return _regret(chosen, cumulative.cumsum(0), _values(problem, _snapshots(problem, stream, chosen), chosen))
+
+
+def _check_sums(problem: Problem, stream: Stream, trace: Any, shape: tuple[int, int]) -> None:
+    """Refuse sums over other rounds, agents or runs, and statistics of another loss: their difference would be no regret."""
+    sums, agents = np.shape(trace.cumulative), problem.agents
+    if len(sums) > 2:
+        raise RegretError(f"a trace of {sums[0]} runs: a regret is one run's, so pass trace.run(i) with that run's problem and stream.")
+    if sums[1] != agents or trace.rounds != stream.rounds:
+        played = f"{trace.rounds} rounds of {sums[1]} agents for {stream.rounds} rounds of {agents} agents"
+        raise RegretError(f"sums over {played}: the trace is of another stream or problem.")
+    if trace.statistics is not None:
+        wanted = tuple(part if part is None else part.shape for part in empty(problem, shape))
+        found = tuple(part if part is None else np.shape(part)[1:] for part in trace.statistics)
+        if wanted != found:
+            raise RegretError(f"the trace's statistics are not those of the loss {problem.loss.name!r} on these memories: it is of another problem.")
 
 
 def _regret(horizons: np.ndarray, cumulative: np.ndarray, comparator: np.ndarray) -> Regret:

@@ -105,7 +105,10 @@ def from_events(
         if len(wrong):
             e = wrong[0]
             raise DataError(f"the {name} of agent {agents[e]} in round {rounds[e]} (event {e}) is not finite: no memory can learn it.")
-    gates = None if gates is None else _gates(gates, (horizon, count), None)
+    if gates is not None:
+        seen = np.zeros((horizon, count, 1), dtype=bool)
+        seen[rounds - 1, agents] = True
+        gates = _gates(gates, (horizon, count), seen)
     return Events(count, horizon, (agents.astype(np.int64), rounds.astype(np.int64) - 1), keys, values, gates)
 
 

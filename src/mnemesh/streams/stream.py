@@ -21,7 +21,7 @@ ROUNDS_AT_ONCE = 16  # streams that draw do so this many rounds at a time
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Block:
     """Some agents' associations of R rounds. Every array has the axis of associations; absent places hold zeros."""
 
@@ -43,6 +43,11 @@ class Block:
         """Whether an agent sees anything in a round, (R, N); None where all always do."""
         return None if self.present is None else np.any(self.present, axis=-1)
 
+    def __repr__(self) -> str:
+        rounds, agents, associations, d_k = self.keys.shape
+        more = "".join(f", {name}" for name in ("gates", "present") if getattr(self, name) is not None)
+        return f"Block(rounds={rounds}, agents={agents}, associations={associations}, d_k={d_k}, d_v={self.values.shape[-1]}{more})"
+
     def part(self, first: int, last: int, agents: np.ndarray | None = None) -> Block:
         """Rounds `first` .. `last` - 1 of this block, a view; of some agents, a copy."""
         stretch = slice(first, last)
@@ -51,7 +56,11 @@ class Block:
 
 
 class Stream(ABC):
-    """T rounds of what N agents see. A subclass says how a block comes about, the same for whoever asks and in whatever order."""
+    """T rounds of what N agents see. A subclass says how a block comes about, the same for whoever asks and in whatever order.
+
+    It sets `agents`, `rounds`, `key_dim` and `value_dim`; `associations` where a round may hold several, `masked` where its blocks have
+    `present`, `gated` where they have `gates`.
+    """
 
     agents: int
     rounds: int

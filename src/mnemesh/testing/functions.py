@@ -20,7 +20,7 @@ _BATCH = 5
 
 
 def check_loss(loss: Loss | str, *, value_dim: int = 3, feature_dim: int = 4, seed: int = 0) -> None:
-    """Value agrees with residual (finite differences; autodiff with JAX), shapes and dtypes are kept, the decay fits its gates, claims hold.
+    """Value agrees with residual (finite differences; autodiff with JAX) and is convex, shapes and dtypes are kept, the decay fits its gates, claims hold.
 
     >>> from mnemesh import losses
     >>> check_loss(losses.delta())
@@ -35,6 +35,7 @@ def check_loss(loss: Loss | str, *, value_dim: int = 3, feature_dim: int = 4, se
     close(_call(loss, "residual", outputs, values), slope, 1e-6, f"{loss!r}: the residual is not the slope of the value, so descent climbs")
     if has("jax"):
         _check_jax(loss, outputs, values)
+    _check_convex(loss, rng, value_dim)
     _check_decay(loss, rng, value_dim, feature_dim)
     _check_gradient(loss, rng, value_dim, feature_dim)
     _check_claims(loss, rng, value_dim, feature_dim)
@@ -57,6 +58,12 @@ def _check_kept(loss: Loss, outputs: np.ndarray, values: np.ndarray) -> None:
     before = outputs.copy(), values.copy()
     _call(loss, "residual", outputs, values)
     holds(np.array_equal(before[0], outputs) and np.array_equal(before[1], values), f"{loss!r}: residual changes its arguments.")
+
+
+def _check_convex(loss: Loss, rng: np.random.Generator, value_dim: int) -> None:
+    here, there, values = 3 * rng.standard_normal((3, 200, value_dim))
+    rise = ((_call(loss, "residual", here, values) - _call(loss, "residual", there, values)) * (here - there)).sum(-1)
+    holds(rise >= -1e-9 * (1 + abs(rise).max()), f"{loss!r}: the value is not convex in the outputs, so no bound on regret holds and descent may end anywhere.")
 
 
 def _check_jax(loss: Loss, outputs: np.ndarray, values: np.ndarray) -> None:

@@ -49,8 +49,9 @@ class _World(NamedTuple):
 def check_algorithm(make: _Make, *, losses: tuple[str, ...] = ("delta", "gated_linear"), seed: int = 0) -> None:
     """What every learner must do, whatever it learns; `make(graph, trees)` builds it.
 
-    The same run gives the same bits; no data of the future are used; a zero gradient moves nothing; memories stay in the domain;
-    relabelled agents give relabelled memories; all engines agree; a run saved and loaded goes on to the same bits.
+    The losses it tells are those of the memories it played; the same run gives the same bits; no data of the future are used; a zero
+    gradient moves nothing, and data that repeat are learned; memories stay in the domain; relabelled agents give relabelled memories;
+    all engines agree; a run saved and loaded goes on to the same bits.
 
     >>> from mnemesh import algorithms, steps
     >>> check_algorithm(lambda graph, trees: algorithms.dam_togd(trees, step=steps.constant(0.1)))
@@ -62,6 +63,7 @@ def check_algorithm(make: _Make, *, losses: tuple[str, ...] = ("delta", "gated_l
         name = repr(make(world.graph, world.trees))
         holds(np.array_equal(trace.history, again.history), f"{name}: the same run twice gives different bits.")
         holds(ball(0.7).contains(trace.history), f"{name}: a memory leaves the domain.")
+        _check_losses(world, loss, trace, name)
         _check_causal(make, world, loss, trace, name)
         _check_relabelling(make, world, loss, trace, name, seed)
         _check_resumable(make, world, loss, trace, name)
@@ -70,6 +72,7 @@ def check_algorithm(make: _Make, *, losses: tuple[str, ...] = ("delta", "gated_l
             close(there.memories, trace.memories, 1e-10, f"{name}: the memories differ between NumPy and {engine}")
             close(there.losses, trace.losses, 1e-10, f"{name}: the losses differ between NumPy and {engine}")
     _check_still(make, world)
+    _check_learns(make, world)
 
 
 def _world(seed: int) -> _World:
@@ -90,6 +93,15 @@ def _engines(algorithm: Algorithm) -> list[str]:
 def _play(make: _Make, world: _World, loss: str, *, engine: str = "numpy", **settings: Any) -> Any:
     algorithm = make(world.graph, world.trees)
     return simulate(world.problem(loss), algorithm, world.stream(), engine=engine, dtype="float64", **settings)
+
+
+def _check_losses(world: _World, loss: str, trace: Any, name: str) -> None:
+    problem, played = world.problem(loss), np.asarray(trace.history)
+    there = problem.loss.value(np.einsum("tnij,tmj->tnmi", played, world.keys), world.values[:, None])
+    if problem.loss.decays:
+        there = there + 0.5 * (problem.loss.decay(world.gates)[:, None] * played[:, :, None] ** 2).sum((-2, -1))
+    wanted = (np.asarray(world.interest) * there).sum(-1)
+    close(trace.losses, wanted, 1e-10, f"{name}: the losses it tells are not Σ_m w_{{n,m}} f_{{m,t}}(X_{{n,t}}), so its regret would be another's")
 
 
 def _check_causal(make: _Make, world: _World, loss: str, trace: Any, name: str) -> None:
@@ -136,3 +148,14 @@ def _check_still(make: _Make, world: _World) -> None:
     trace = _play(make, still, "linear", initial=same)  # r = −v = 0
     name = repr(make(world.graph, world.trees))
     close(trace.memories, np.broadcast_to(same, trace.memories.shape), 1e-12, f"{name}: a memory moves although every gradient is zero")
+
+
+def _check_learns(make: _Make, world: _World) -> None:
+    """The same association for everybody in every round, and the linear loss: whoever goes downhill gains in every round."""
+    keys, values = (np.broadcast_to(part[:1, :1], part.shape) for part in (world.keys, world.values))
+    constant, name = world._replace(keys=keys, values=values), repr(make(world.graph, world.trees))
+    trace = _play(make, constant, "linear", record_every=1)
+    holds(trace.losses[-1] < trace.losses[0], f"{name}: after {_ROUNDS} rounds of one and the same association an agent recalls it no better than at first.")
+    narrow = Problem("linear", ball(1e-9), world.interest)  # any move leaves it
+    trace = simulate(narrow, make(world.graph, world.trees), constant.stream(), engine="numpy", dtype="float64", record_every=1)
+    holds(narrow.domain.contains(trace.history), f"{name}: a memory leaves the domain.")

@@ -27,7 +27,9 @@ def check_domain(domain: Domain, *, shape: tuple[int, int] = (3, 2), seed: int =
     size = radius if np.isfinite(radius) else 1.0
     scales = size * np.array([0.1, 0.5, 1.0, 3.0, 30.0])[np.arange(_POINTS) % 5]
     points = scales[:, None, None] * rng.standard_normal((_POINTS, *shape))
+    before = points.copy()
     projected = np.asarray(domain.project(points))
+    holds(np.array_equal(before, points), f"{domain!r}: project changes its argument.")
     share = rng.random((_POINTS, 1, 1))
     members = share * projected + (1 - share) * projected[rng.permutation(_POINTS)]
     slack = 1e-9 * size * 30
@@ -57,9 +59,7 @@ def _check_projection(domain: Domain, points: np.ndarray, projected: np.ndarray,
 
 
 def _check_kept(domain: Domain, points: np.ndarray) -> None:
-    before = points.copy()
     whole = np.asarray(domain.project(points))
-    holds(np.array_equal(before, points), f"{domain!r}: project changes its argument.")
     one = np.stack([np.asarray(domain.project(point)) for point in points])
     close(one, whole, 1e-12, f"{domain!r}: the projection of one memory depends on the others of its batch")
     single = np.asarray(domain.project(points.astype(np.float32)))

@@ -53,6 +53,7 @@ def check_builder(build: _Build, *, worlds: int = 12, seed: int = 0) -> None:
 def _built(build: _Build, graph: Graph, interest: Interest) -> Trees:
     try:
         trees = build(graph, interest)
+        holds(isinstance(trees, Trees), f"the builder gives {type(trees).__name__}, no Trees: return mm.routing.from_parents(graph, parents, interest).")
         trees.check(interest)
     except RoutingError as refused:
         raise AssertionError(f"the builder gives no trees: {refused}") from refused

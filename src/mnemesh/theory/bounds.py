@@ -17,7 +17,7 @@ from mnemesh.streams.stream import Stream
 from mnemesh.theory import forms
 from mnemesh.theory.constants import Constants
 from mnemesh.theory.gradients import lipschitz
-from mnemesh.topology import metropolis, second_singular_value
+from mnemesh.topology import check_graph, metropolis, second_singular_value
 from mnemesh.types import Graph
 
 __all__ = ["Bound", "c_dogd", "dam_togd", "ogd"]
@@ -94,6 +94,8 @@ def dam_togd(problem: Problem, stream: Stream, trees: Trees, *, step: Any) -> Bo
     >>> mm.theory.dam_togd(problem, stream, trees, step=mm.steps.inverse_sqrt(0.5))
     Bound(dam_togd, agents=3, at T=100: printed 272.5, printed_sum 269.7, repaired 274.5, sharp 188.3, sharp_sum 179.4)
     """
+    if not hasattr(trees, "check"):
+        raise BoundError(f"trees={type(trees).__name__} are no routing trees: build them with mm.routing.steiner(graph, interest) or another builder.")
     trees.check(problem.interest)
     step, notes = as_step(step), {}
     applied: dict[str, forms.Form] = {"printed_sum": forms.theorem_3, "sharp_sum": forms.sharp_sum}
@@ -134,6 +136,7 @@ def c_dogd(problem: Problem, stream: Stream, graph: Graph, *, step: Any, initial
 
     It is about W = 11ᵀ/N and η = 1/(2√t); the repaired form also needs agents that start from the same memory, as they do by default.
     """
+    check_graph(graph)
     step = as_step(step)
     diameter = _diameter(problem, stream)
     steepest = lipschitz(problem, stream)
