@@ -1,0 +1,198 @@
+"""Many runs as one network, and what else the layout of a run must not change: masks, steps, starts, links, lanes, the order of agents."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import mnemesh as mm
+
+ENGINES = ("numpy", "numba", "jax")
+
+
+def streams(rounds=30, agents=5, **options):
+    return [
+        mm.streams.teacher(agents=agents, key_dim=3, value_dim=2, rounds=rounds, correlation=0.5, seed=1, associations=2, presence=0.6, **options),
+        mm.streams.teacher(agents=agents, key_dim=3, value_dim=2, rounds=rounds, correlation=0.5, seed=2, associations=2, **options),
+        mm.streams.computed_teacher(agents=agents, key_dim=3, value_dim=2, rounds=rounds, correlation=0.5, seed=3, associations=2, **options),
+    ]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_runs_with_and_without_masks_and_with_steps_of_all_kinds_stack(engine):
+    seen = streams()
+    seen = [seen[0], seen[1], seen[0], seen[2]]
+    problem = mm.Problem("delta", mm.domains.ball(20.0), mm.interest.dirichlet(5, own=3.0, others=1.0, seed=1))
+    trees = mm.routing.steiner(mm.topology.line(5), problem.interest)
+    rules = [mm.steps.constant(0.05), mm.steps.inverse_sqrt([0.1, 0.2, 0.1, 0.05, 0.3]), lambda t: 0.1 / t**0.5, mm.steps.inverse(1.0, t0=9.0)]
+    learners = [mm.algorithms.dam_togd(trees, step=rule) for rule in rules]
+    starts = np.random.default_rng(0).normal(size=(4, 5, 2, 3))
+    many = mm.simulate_many(problem, learners, seen, engine=engine, dtype="float64", initial=starts)
+    for run in range(4):
+        alone = mm.simulate(problem, learners[run], seen[run], engine=engine, dtype="float64", initial=starts[run])
+        np.testing.assert_allclose(many.run(run).losses, alone.losses, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(many.run(run).memories, alone.memories, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("engine", ["numpy", "jax"])
+def test_mixing_over_links_is_mixing_by_a_matrix(engine, monkeypatch):
+    graphs = [mm.topology.ring(6), mm.topology.star(6)]
+    problem = mm.Problem("delta", mm.domains.ball(20.0), mm.interest.uniform(6))
+    learners = [mm.algorithms.c_dogd(graph, step=mm.steps.constant(0.1)) for graph in graphs]
+    seen = streams(agents=6)[1]
+    by_matrix = mm.simulate_many(problem, learners, seen, engine=engine, dtype="float64")
+    monkeypatch.setattr("mnemesh.engine.rounds.DENSE_MIXING", 0)
+    by_links = mm.simulate_many(problem, learners, seen, engine=engine, dtype="float64")
+    np.testing.assert_allclose(by_links.memories, by_matrix.memories, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("value_dim", [33, 64, 65, 100])
+def test_the_widest_lanes_play_the_same(value_dim, dtype):
+    problem = mm.Problem("delta", mm.domains.ball(200.0), mm.interest.uniform(3))
+    stream = mm.streams.teacher(agents=3, key_dim=2, value_dim=value_dim, rounds=20, correlation=0.5, seed=1)
+    learner = mm.algorithms.ogd(step=mm.steps.constant(0.1))
+    fast, plain = (mm.simulate(problem, learner, stream, engine=engine, dtype=dtype) for engine in ("numba", "numpy"))
+    scale = abs(plain.memories).max()
+    np.testing.assert_allclose(fast.memories, plain.memories, atol=scale * (1e-5 if dtype == "float32" else 1e-13))
+
+
+@pytest.mark.parametrize("gate", [None, "value", "key", "scalar"])
+def test_playing_along_the_network_changes_nothing_with_masks_gates_and_a_stop(gate, monkeypatch, tmp_path):
+    from mnemesh.engine import layout
+
+    names = np.random.default_rng(3).permutation(40)
+    graph = mm.topology.from_edges([(int(names[a]), int(names[(a + 1) % 40])) for a in range(40)], 40)
+    interest = mm.interest.nearest(graph, 3)
+    loss = "delta" if gate is None else mm.losses.gated_linear(gate)
+    problem = mm.Problem(loss, mm.domains.ball(5.0), interest)
+    sizes = {"agents": 40, "key_dim": 3, "value_dim": 2, "correlation": 0.5, "seed": 5, "associations": 2, "presence": 0.5, "gate": gate}
+    learner = mm.algorithms.dam_togd(mm.routing.shortest_path(graph, interest), step=mm.steps.constant(0.1))
+    play = lambda rounds, **more: mm.simulate(problem, learner, mm.streams.teacher(rounds=rounds, **sizes), engine="numba", **more)  # noqa: E731
+    plain = play(50)
+    monkeypatch.setattr(layout, "_SCATTERED", 10)
+    play(21, checkpoint=tmp_path / "run.npz")
+    along = play(50, checkpoint=tmp_path / "run.npz", resume=True)
+    np.testing.assert_array_equal(plain.losses, along.losses)
+    np.testing.assert_array_equal(plain.memories, along.memories)
+
+
+class Own(mm.algorithms.Algorithm):
+    """Learns from one partner at a delay of its own; `settings` says nothing."""
+
+    name, agent_by_agent = "own", True
+
+    def __init__(self, delay):
+        super().__init__(mm.steps.constant(0.1))
+        self.delay = delay
+
+    def rows(self, problem):
+        rows = mm.algorithms.own_rows(problem)
+        return rows._replace(delays=rows.delays + self.delay)
+
+    def init(self, world, memories):
+        return mm.algorithms.Memories(memories)
+
+    def step(self, world, state, sample, rate):
+        raise NotImplementedError
+
+    def signature(self):
+        return type(self)
+
+
+def test_own_algorithms_of_one_kind_keep_their_own_rows():
+    problem = mm.Problem("delta", mm.domains.ball(20.0), mm.interest.identity(3))
+    seen = streams(agents=3)[1]
+    many = mm.simulate_many(problem, [Own(0), Own(4)], seen, engine="numba")
+    for run, delay in enumerate((0, 4)):
+        np.testing.assert_array_equal(many.run(run).losses, mm.simulate(problem, Own(delay), seen, engine="numba").losses)
+    assert not np.array_equal(many.run(0).losses, many.run(1).losses)
+
+
+def test_gates_that_do_not_decay_do_not_decay_on_any_engine():
+    loss = mm.losses.Attention("plain", gate="value")
+    problem = mm.Problem(loss, mm.domains.ball(20.0), mm.interest.uniform(5))
+    seen = streams(gate="value")[1]
+    learner = mm.algorithms.ogd(step=mm.steps.constant(0.1))
+    traces = [mm.simulate(problem, learner, seen, engine=engine, dtype="float64") for engine in ENGINES]
+    for other in traces[1:]:
+        np.testing.assert_allclose(other.memories, traces[0].memories, atol=1e-12)
+
+
+def test_problems_can_be_copied_and_sent_to_other_processes():
+    problem = mm.Problem(mm.losses.gated_linear("key"), mm.domains.ball(3.0), mm.interest.uniform(3), mm.features.taylor())
+    for other in (copy.copy(problem), copy.deepcopy(problem), pickle.loads(pickle.dumps(problem))):
+        assert repr(other) == repr(problem)
+        assert (other.interest, other.domain, other.loss) == (problem.interest, problem.domain, problem.loss)
+
+
+def test_tuning_blames_only_the_stream_that_diverged():
+    problem = mm.Problem("delta", mm.domains.everything(), mm.interest.identity(1))
+    mild, wild = (mm.streams.from_arrays(scale * np.ones((400, 1, 1)), np.ones((400, 1, 1))) for scale in (1.0, 40.0))
+    found = mm.tune(problem, lambda step: mm.algorithms.ogd(step=step), [mild, wild], grid=[1e-4, 4e-4, 0.4])
+    assert np.isinf(found.per_stream[-1]).tolist() == [False, True]
+
+
+class Broken(mm.streams.Stream):
+    agents, rounds, key_dim, value_dim = 3, 9, 1, 1
+
+    def block(self, first, last, agents=None):
+        keys = np.ones((last - first, 3, 1, 1))
+        if first <= 4 < last:
+            keys[4 - first, 2] = np.nan
+        return mm.streams.Block(keys, np.ones_like(keys))
+
+
+def test_data_that_are_not_finite_are_not_called_divergence():
+    problem = mm.Problem("delta", mm.domains.ball(1.0), mm.interest.identity(3))
+    with pytest.raises(mm.errors.DataError, match="key of agent 2 in round 5"):
+        mm.simulate(problem, mm.algorithms.ogd(step=mm.steps.constant(0.1)), Broken())
+
+
+PROBLEM = mm.Problem("delta", mm.domains.ball(1.0), mm.interest.identity(5))
+OGD = mm.algorithms.ogd(step=mm.steps.constant(0.1))
+SEEN = streams()[1]
+REFUSED = {
+    "a list for simulate": (lambda: mm.simulate([PROBLEM, PROBLEM], OGD, SEEN), "simulate_many"),
+    "starts of other runs": (lambda: mm.simulate_many(PROBLEM, [OGD] * 3, SEEN, initial=np.zeros((2, 5, 2, 3))), "2 initial memories for 3 runs"),
+    "words for memories": (lambda: mm.simulate(PROBLEM, OGD, SEEN, initial="zeros"), "initial='zeros'"),
+    "a run that is not there": (lambda: mm.simulate_many(PROBLEM, [OGD] * 2, SEEN).run(2), "no run 2"),
+    "a run of one run": (lambda: mm.simulate(PROBLEM, OGD, SEEN).run(0), "one run already"),
+    "a regret of many runs": (lambda: mm.regret.static(PROBLEM, SEEN, mm.simulate_many(PROBLEM, [OGD] * 2, SEEN, horizons=[30])), r"trace\.run\(i\)"),
+    "a regret of another length": (lambda: mm.regret.static(PROBLEM, streams(31)[1], mm.simulate(PROBLEM, OGD, SEEN, horizons=[30])), "30 rounds .* 31"),
+    "a regret of nothing": (lambda: mm.regret.static(PROBLEM, SEEN, None), "NoneType"),
+    "an algorithm to tune": (lambda: mm.tune(PROBLEM, OGD, SEEN), "function from a step"),
+    "no streams to tune on": (lambda: mm.tune(PROBLEM, lambda step: OGD, []), "at least one"),
+    "a name for an online algorithm": (lambda: mm.Online(PROBLEM, "ogd", key_dim=3, value_dim=2), "str is no Algorithm"),
+    "no key dimension": (lambda: mm.Online(PROBLEM, OGD, key_dim=0, value_dim=2), "key_dim=0"),
+    "a graph for trees in a bound": (lambda: mm.theory.dam_togd(PROBLEM, SEEN, mm.topology.ring(5), step=mm.steps.constant(0.1)), "no routing trees"),
+    "trees for a graph in a bound": (lambda: mm.theory.c_dogd(PROBLEM, SEEN, mm.interest.identity(5), step=mm.steps.constant(0.1)), "Interest"),
+    "words for a radius": (lambda: mm.domains.ball("big"), "radius='big'"),
+    "ends that do not fit": (lambda: mm.domains.box([1, 2], [3, 4, 5]), r"\(2,\) and \(3,\)"),
+    "ragged interests": (lambda: mm.interest.from_array([[0.5, 0.5], [1.0]]), "not an array"),
+    "an agent that is not there": (lambda: PROBLEM.interest.row(9), "no agent 9"),
+    "a gate that is None": (lambda: mm.losses.gated_linear(gate=None), "None"),
+    "settings that nothing takes": (lambda: mm.topology.get("ring", n=5), "ring"),
+    "recall of words": (lambda: PROBLEM.recall(np.zeros((2, 3)), ["a", "b", "c"]), "recall of"),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_by_name(name):
+    make, words = REFUSED[name]
+    with pytest.raises(Exception) as caught:
+        make()
+    if type(caught.value).__name__ != "TypeCheckError":
+        assert isinstance(caught.value, mm.errors.MnemeshError), repr(caught.value)
+        caught.match(words)
+
+
+@pytest.mark.parametrize("asked", ["0", "00", "two", "²", "-1"])
+def test_threads_are_a_whole_number(asked, monkeypatch):
+    from mnemesh.engine import agents
+
+    monkeypatch.setenv("MNEMESH_THREADS", asked)
+    with pytest.raises(mm.errors.EngineError, match="MNEMESH_THREADS"):
+        agents.threads()
