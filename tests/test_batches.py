@@ -191,8 +191,8 @@ def test_refused_by_name(name):
 
 @pytest.mark.parametrize("asked", ["0", "00", "two", "²", "-1"])
 def test_threads_are_a_whole_number(asked, monkeypatch):
-    from mnemesh.engine import agents
+    from mnemesh import cores
 
     monkeypatch.setenv("MNEMESH_THREADS", asked)
     with pytest.raises(mm.errors.EngineError, match="MNEMESH_THREADS"):
-        agents.threads()
+        cores.threads()

@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from mnemesh.cores import each, threads
 from mnemesh.domains import Ball, Box, Everything
 from mnemesh.engine.kernel import BALL, BOX, EVERYTHING, kernel
 from mnemesh.engine.layout import Layout, aligned
 from mnemesh.engine.rounds import same_state
 from mnemesh.engine.stage import Stage
-from mnemesh.errors import EngineError
 from mnemesh.streams.stream import Block
 
-__all__ = ["AgentsByKernel", "threads"]
+__all__ = ["AgentsByKernel"]
 
 _DOMAINS = {Everything: EVERYTHING, Ball: BALL, Box: BOX}
 _WORTH_THREADS = 2**23  # multiply-adds of a stretch; below, starting threads costs more than they save
 _PIECES = 5  # of work for each thread, so that one that is held up delays little
-
-
-def threads() -> int:
-    """How many threads play: the cores this process may use, or what the environment variable MNEMESH_THREADS says."""
-    if asked := os.environ.get("MNEMESH_THREADS"):
-        if not asked.isdecimal() or int(asked) < 1:
-            raise EngineError(f"MNEMESH_THREADS={asked!r}: a whole number of threads, at least 1, or nothing for all cores.")
-        return int(asked)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _lanes(d_v: int, dtype: np.dtype) -> int:
@@ -109,10 +97,9 @@ class AgentsByKernel:
         workers = threads() if losses.size * at.score.shape[1] * at.padded * stage.shape[1] > _WORTH_THREADS else 1
         pieces = [(source, *cut) for source in range(len(blocks)) for cut in _cuts(stage.agents, 1 if len(blocks) >= workers else workers)]
         shares = [pieces[first:last] for first, last in _cuts(len(pieces), workers)]
-        with ThreadPoolExecutor(workers) if workers > 1 else _Alone() as pool:
-            list(pool.map(at.keep, shares))
-            list(pool.map(partial(at.fill, blocks), shares))
-            list(pool.map(some, _cuts(stage.total, workers * _PIECES)))
+        each(at.keep, shares, workers)
+        each(partial(at.fill, blocks), shares, workers)
+        each(some, _cuts(stage.total, workers * _PIECES), workers)
         at.filled(losses.shape[1])
         return losses[at.place].T if at.permuted else losses.T
 
@@ -127,15 +114,6 @@ class AgentsByKernel:
         for name in ("memories", "pending", "coefficients", "iterates"):
             getattr(self, f"_{name}")[:] = arrays[name]
         self._at.restore(arrays["keys"])
-
-
-class _Alone(AbstractContextManager["_Alone"]):
-    """Stands for a pool of threads where one is enough."""
-
-    map = staticmethod(map)
-
-    def __exit__(self, *problem: object) -> None:
-        return None
 
 
 def _cuts(count: int, pieces: int) -> list[tuple[int, int]]:

@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 
 from mnemesh.algorithms.algorithm import Algorithm, Rows, rows_of
+from mnemesh.cores import each, threads
 from mnemesh.errors import ShapeError
 from mnemesh.problem import Problem
 from mnemesh.steps import Constant, Inverse, InverseSqrt, Rates
 from mnemesh.streams.stream import Block, Stream
 
 __all__ = ["Stage", "check_same", "pad"]
+
+_SEVERAL = 4  # sources from which they are read side by side
 
 
 class Stage:
@@ -125,7 +128,7 @@ class Stage:
 
     def read(self, first: int, last: int) -> list[Block]:
         """Rounds first + 1 .. last of every source."""
-        blocks = [stream.block(first, last) for stream in self.sources]
+        blocks = each(lambda stream: stream.block(first, last), self.sources, threads() if len(self.sources) >= _SEVERAL else 1)
         for block, stream in zip(blocks, self.sources, strict=True):
             if block.present is not None and not stream.masked:
                 raise ShapeError(f"{stream!r} masks associations and says masked=False: engines would count absent ones. Set masked=True.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from mnemesh.cores import each, threads
 from mnemesh.draws import AGENT_BLOCK, ROUND_BLOCK, generator
 from mnemesh.streams.stream import ROUNDS_AT_ONCE, Block
 from mnemesh.streams.taught import Taught
@@ -83,7 +83,7 @@ class Teacher(Taught):
         def fill(task: tuple[int, int]) -> None:
             self._fill(block, first, last, chosen, *task)
 
-        _run(fill, tasks, block.keys.size + block.values.size)
+        each(fill, tasks, min(len(tasks), threads()) if block.keys.size + block.values.size >= WORTH_THREADS else 1)
         return block
 
     def _fill(self, block: Block, first: int, last: int, chosen: np.ndarray, round_block: int, agent_block: int) -> None:
@@ -145,18 +145,6 @@ class Teacher(Taught):
             keys *= present[..., None]
             values *= present[..., None]
         return Block(keys, values, gates, present)
-
-
-def _run(fill: Any, tasks: list[Any], numbers: int) -> None:
-    workers = min(len(tasks), len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-    if workers < 2 or numbers < WORTH_THREADS:
-        for task in tasks:
-            fill(task)
-        return
-    from concurrent.futures import ThreadPoolExecutor  # here, where it is worth the time that importing it takes
-
-    with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(fill, tasks))
 
 
 def _release(size: int) -> None:
