@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numba import njit
 
+from mnemesh.cores import threads
 from mnemesh.engine.lanes import add, fill, mul, store
 
 LANES, CHAINS = 16, 8
@@ -16,9 +17,9 @@ LANES, CHAINS = 16, 8
 
 @njit(fastmath=True, nogil=True)
 def _spin(count, out):  # type: ignore[no-untyped-def]
-    factor, zero = np.float32(0.999999), np.float32(1.0)
+    factor, one = np.float32(0.999999), np.float32(1.0)
     x = fill(factor, 16)
-    a = b = c = d = e = f = g = h = fill(zero, 16)
+    a = b = c = d = e = f = g = h = fill(one, 16)
     for _ in range(count):
         a, b, c, d = add(mul(a, x), x), add(mul(b, x), x), add(mul(c, x), x), add(mul(d, x), x)
         e, f, g, h = add(mul(e, x), x), add(mul(f, x), x), add(mul(g, x), x), add(mul(h, x), x)
@@ -41,7 +42,7 @@ def multiply_adds(threads: int, count: int = 20_000_000) -> float:
 def copy_bandwidth(size: int = 2**29) -> float:
     """Bytes read and written a second by copying, on all cores."""
     source, target = np.ones(size, np.uint8), np.zeros(size, np.uint8)
-    cuts = np.linspace(0, size, 3).astype(int)
+    cuts = np.linspace(0, size, threads() + 1).astype(int)
     pieces = [slice(a, b) for a, b in pairwise(cuts)]
     best = np.inf
     with ThreadPoolExecutor(len(pieces)) as pool:

@@ -1,7 +1,9 @@
 """Many runs as one network, and what else the layout of a run must not change: masks, steps, starts, links, lanes, the order of agents."""
 
 import copy
+import gc
 import pickle
+import weakref
 
 import numpy as np
 import pytest
@@ -196,3 +198,40 @@ def test_threads_are_a_whole_number(asked, monkeypatch):
     monkeypatch.setenv("MNEMESH_THREADS", asked)
     with pytest.raises(mm.errors.EngineError, match="MNEMESH_THREADS"):
         cores.threads()
+
+
+def test_a_compiled_program_does_not_keep_trees_and_graphs_alive():
+    interest = mm.interest.uniform(4)
+    problem, stream = mm.Problem("delta", mm.domains.ball(3.25), interest), streams(agents=4)[1]
+    learner = mm.algorithms.dam_togd(mm.routing.shortest_path(mm.topology.ring(4), interest), step=mm.steps.constant(0.1))
+    mm.simulate(problem, learner, stream, engine="jax")
+    watched = [weakref.ref(part) for part in (learner, learner.trees.graph)]
+    del problem, learner
+    gc.collect()
+    assert [ref() for ref in watched] == [None, None]
+
+
+def test_features_are_those_of_the_right_agents_however_many_threads_there_are(monkeypatch):
+    from mnemesh.engine import layout
+
+    monkeypatch.setattr(layout, "_SCATTERED", 10)
+    interest = mm.interest.nearest(mm.topology.ring(40), 4)
+    problem = mm.Problem("softmax_norm", mm.domains.ball(3.0), interest, mm.features.elu_plus_one())
+    stream = mm.streams.teacher(agents=40, key_dim=3, value_dim=2, rounds=500, correlation=0.5, seed=1)
+    learner = mm.algorithms.ogd(step=mm.steps.constant(0.1))
+    seen = []
+    for count in ("1", "3"):
+        monkeypatch.setenv("MNEMESH_THREADS", count)
+        monkeypatch.setattr("mnemesh.engine.agents._WORTH_THREADS", 0)
+        seen.append(mm.simulate(problem, learner, stream, engine="numba").losses)
+    np.testing.assert_array_equal(*seen)
+    plain = mm.simulate(problem, learner, stream, engine="numpy").losses
+    np.testing.assert_allclose(seen[0], plain, rtol=1e-3, atol=1e-4)
+
+
+def test_whole_numbers_of_numpy_can_be_written_down(tmp_path):
+    from mnemesh.engine import checkpoint
+
+    checkpoint.write(tmp_path / "file", "test", {"rounds": np.int64(20)}, {"a": np.arange(3)})
+    facts, arrays = checkpoint.read(tmp_path / "file", "test")
+    assert facts["rounds"] == 20 and arrays["a"].tolist() == [0, 1, 2]

@@ -114,7 +114,10 @@ class Plain(Step):
         return getattr(self.schedule, "__qualname__", repr(self.schedule))
 
     def rate(self, rounds: np.ndarray, tau_min: np.ndarray) -> np.ndarray:
-        return np.stack([np.atleast_1d(np.asarray(self.schedule(int(t)), dtype=np.float64)) for t in rounds[:, 0]])
+        try:
+            return np.stack([np.atleast_1d(np.asarray(self.schedule(int(t)), dtype=np.float64)) for t in rounds[:, 0]])
+        except LookupError as ends:
+            raise StepError(f"the step {self!r} has no rate for some round of {rounds[0, 0]}..{rounds[-1, 0]} ({ends}): bounds need it up to T + τ_max.") from ends
 
 
 def constant(c: Any) -> Step:

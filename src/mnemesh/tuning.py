@@ -66,7 +66,9 @@ def tune(
         raise ShapeError("tune needs a stream, or a list of at least one: rates are chosen by the regret on them.")
     if not callable(make) or isinstance(make, Algorithm):
         raise AlgorithmError(f"make={make!r} must be a function from a step to an algorithm, such as lambda step: mm.algorithms.ogd(step=step).")
-    problems = [problem] * len(streams) if isinstance(problem, Problem) else list(problem)
+    problems = [problem] * len(streams) if isinstance(problem, Problem) else list(problem) if isinstance(problem, list | tuple) else []
+    if len(problems) != len(streams):
+        raise ShapeError(f"{len(problems)} problems for {len(streams)} streams: give one for all, or one each.")
     wanted = np.unique(numbers("grid", GRID if grid is None else grid, StepError))
     if not len(wanted) or not (np.isfinite(wanted) & (wanted > 0)).all():
         raise StepError(f"grid={grid!r}: a grid holds positive finite rates c, at least one, or there is nothing to choose from.")
@@ -96,6 +98,8 @@ def tune(
 
 def _algorithms(make: Callable[[Step], Any], c: float, count: int) -> list[Algorithm]:
     made = make(steps.inverse_sqrt(c))
+    if not isinstance(made, Algorithm | list | tuple):
+        raise AlgorithmError(f"make returned {made!r}: an algorithm is needed, or a list with one per stream.")
     return [made] * count if isinstance(made, Algorithm) else list(made)
 
 

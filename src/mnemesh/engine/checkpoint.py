@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import zipfile
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ def write(path: str | os.PathLike[str], kind: str, facts: dict[str, Any], arrays
     """Write a checkpoint beside `path`, then move it there, so that a crash leaves the last good one."""
     target = Path(path)
     beside = target.with_name(f".{target.name}.{os.getpid()}.part")
-    header = json.dumps({"format": FORMAT, "kind": kind, **facts}, sort_keys=True)
+    header = json.dumps({"format": FORMAT, "kind": kind, **facts}, sort_keys=True, default=methodcaller("item"))  # NumPy's whole numbers
     try:
         with beside.open("wb") as file:
             np.savez(file, header=np.array(header), **arrays)  # type: ignore[arg-type]
@@ -37,11 +38,11 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[
     """The facts and arrays of a checkpoint of this kind."""
     try:
         with Path(path).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            header = json.loads(str(file["header"]))
+            header = dict(json.loads(str(file["header"])))
             arrays = {name: file[name] for name in file.files if name != "header"}
     except FileNotFoundError:
         raise CheckpointError(f"there is no checkpoint {str(path)!r}: nothing to take up.") from None
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as problem:
+    except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile) as problem:
         raise CheckpointError(f"{str(path)!r} is no checkpoint, or a damaged one: nothing was taken up from it.") from problem
     if header.get("format") != FORMAT:
         raise CheckpointError(f"{str(path)!r} is a checkpoint of format {header.get('format')}, and this version reads format {FORMAT}.")

@@ -11,7 +11,7 @@ import numpy as np
 from mnemesh.algorithms.algorithm import Algorithm
 from mnemesh.algorithms.world import World
 from mnemesh.engine.choose import drawn_inside
-from mnemesh.engine.inside import Drawn, Sums, wide
+from mnemesh.engine.inside import Drawn, Sums, bare_problem, wide
 from mnemesh.engine.rounds import arrays_of, parts_of, same_state, sample_of, world_of
 from mnemesh.engine.stage import Stage
 from mnemesh.errors import EngineError, require
@@ -86,7 +86,7 @@ class JaxRounds:
         rates = self._padded(np.asarray(rates, dtype=self.dtype)[:rounds, :, None, None])
         with wide(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Some donated buffers were not usable")
-            run = _compiled(self._fixed._replace(totals=totals), self.stage.problems[0], self.stage.algorithm)
+            run = _compiled(self._fixed._replace(totals=totals), self.stage.algorithm)
             at = (np.int32(start), np.int32(rounds))
             try:
                 self._state, losses = run(self._state, self._arrays, self._constants, parts, rates, *at)
@@ -133,10 +133,12 @@ class JaxRounds:
 _PROGRAMS: dict[_Fixed, Any] = {}
 
 
-def _compiled(fixed: _Fixed, problem: Problem, algorithm: Algorithm) -> Any:
+def _compiled(fixed: _Fixed, algorithm: Algorithm) -> Any:
     """The compiled stretch of rounds; one compilation serves every problem and algorithm of the same kind."""
     if fixed not in _PROGRAMS:
-        _PROGRAMS[fixed] = _program(fixed, problem, algorithm)
+        kind = bare_problem(fixed.loss, fixed.domain, fixed.features)
+        bare = object.__new__(type(algorithm)) if fixed.signature is type(algorithm) else algorithm  # such a signature says: `step` needs no more
+        _PROGRAMS[fixed] = _program(fixed, kind, bare)
     return _PROGRAMS[fixed]
 
 

@@ -7,13 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from mnemesh.domains import Domain
 from mnemesh.engine.stage import Stage
 from mnemesh.errors import require
+from mnemesh.features import Features
+from mnemesh.interest import identity
+from mnemesh.losses import Loss
 from mnemesh.problem import Problem
 from mnemesh.statistics import Statistics, empty
 from mnemesh.streams import Computed
 
-__all__ = ["Drawn", "Sums", "wide"]
+__all__ = ["Drawn", "Sums", "bare_problem", "wide"]
 
 _AT_ONCE = 8  # rounds whose outer products are added before a sum is written
 
@@ -65,7 +69,7 @@ class Sums:
         every = Statistics._make(None if part is None else np.concatenate([part] * len(stage.sources)) for part in zeros)
         with wide():
             self._now = jax.device_put(every)
-        self._run = _adding(drawn, stage.problems[0])
+        self._run = _adding(drawn, bare_problem(stage.loss, stage.domain, stage.features))
 
     def add(self, start: int, rounds: int) -> None:
         """Take in so many rounds from start + 1 on."""
@@ -91,6 +95,11 @@ class Sums:
             return None
         split = [None if part is None else self._stage.by_source(np.asarray(part)) for part in self._now]
         return [Statistics._make(None if part is None else part[place] for part in split) for place in range(len(self._stage.sources))]
+
+
+def bare_problem(loss: Loss, domain: Domain, features: Features) -> Problem:
+    """A problem of this kind for compiled programs, which live on: they must not keep interests, trees and graphs alive."""
+    return Problem(loss, domain, identity(1), features)
 
 
 _ADDING: dict[Any, Any] = {}

@@ -105,8 +105,11 @@ class Layout:
         rounds, stage = len(block.keys), self.stage
         here: Any = self.order[first:last] if self.permuted else slice(first, last)
         if self.permuted:
-            features = block.keys if isinstance(stage.features, Identity) else stage.features(block.keys)
-            scatter(self.keys[source], features, self.place, first, last, self.back)
+            if isinstance(stage.features, Identity):
+                scatter(self.keys[source], block.keys, self.place, first, last, self.back)
+            else:  # of these agents alone: every thread comes by here
+                features = stage.features(block.keys[:, first:last])
+                scatter(self.keys[source], features, self.place[first:last], 0, last - first, self.back)
             scatter(self.values[source], block.values, self.place, first, last, 0)
         else:
             self._view(self.keys, source, first, last)[self.back : self.back + rounds] = stage.features(block.keys[:, here])

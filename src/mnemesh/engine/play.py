@@ -16,6 +16,7 @@ from mnemesh.errors import EngineError, ShapeError
 from mnemesh.problem import Problem
 from mnemesh.statistics import log_spaced, stack
 from mnemesh.streams.stream import Stream
+from mnemesh.types import numbers
 
 __all__ = ["simulate", "simulate_many"]
 
@@ -41,10 +42,10 @@ def simulate(
 
     `engine` is "numpy", "numba" (agent by agent, compiled), "jax", or "auto", which answers first. `initial` is X_{n,1}, (N, d_v, d_φ), in the
     domain; Π(0) unless given. `record_every=r` keeps X_{n,t} for t = r, 2r, …. `horizons=[…]` keeps cumulative losses and the comparator's
-    statistics at these rounds instead of all losses; so does a run of more
-    than 10⁸ losses of itself, at rounds of its own choice. `keep_losses=True` keeps all losses whatever else is asked. `checkpoint=path` writes the run's state there now and then and at the end;
+    statistics at these rounds instead of all losses; so does a run of more than 10⁸ losses of itself, at rounds of its own choice.
+    `keep_losses=True` keeps all losses whatever else is asked. `checkpoint=path` writes the run's state there now and then and at the end;
     `resume=True` takes it up if the file exists, to the same bits, also for a stream that goes on where the first one ended (with the same
-    `horizons` up to there: those that a run chooses by itself depend on its length).
+    `horizons` up to there: those that a run chooses by itself depend on its length; sums at later horizons are then the same to rounding).
 
     >>> import mnemesh as mm
     >>> stream = mm.streams.teacher(agents=4, key_dim=3, value_dim=2, rounds=50, correlation=0.5, seed=1)
@@ -81,6 +82,7 @@ def simulate_many(
     """
     runs = _aligned(problems, algorithms, streams)
     shape = check_same([problem for problem, _, _ in runs], [stream for _, _, stream in runs])
+    initial = None if initial is None else numbers("initial", initial, ShapeError)
     if np.ndim(initial) == 4 and len(initial) != len(runs):
         raise ShapeError(f"{len(initial)} initial memories for {len(runs)} runs: give one for all, (N, d_v, d_φ), or one each.")
     rounds, total = runs[0][2].rounds, sum(problem.agents for problem, _, _ in runs)

@@ -43,7 +43,10 @@ class Ask:
 
 def known_dtype(dtype: Any) -> str:
     """The name of a memory's number type."""
-    name = str(dtype) if isinstance(dtype, str) or dtype is None else np.dtype(dtype).name
+    try:
+        name = str(dtype) if isinstance(dtype, str) or dtype is None else np.dtype(dtype).name
+    except TypeError:
+        name = ""
     if name not in ("float32", "float64"):
         raise EngineError(f"dtype={dtype!r}: memories are 'float32' or 'float64'; others lose the digits that regret is made of.")
     return name

@@ -20,6 +20,8 @@ def from_parents(graph: Graph, parents: Sequence[Mapping[Any, Any]], interest: A
     interest = as_interest(interest)
     if len(parents) != interest.agents:
         raise RoutingError(f"{len(parents)} trees for {interest.agents} agents: each agent needs its own, if only {{n: None}}.")
+    if not all(isinstance(tree, Mapping) for tree in parents):
+        raise RoutingError("a tree that is no {node: parent}: each agent needs one, the root mapped to None.")
     trees = [{node: -1 if parent is None else parent for node, parent in parents[root].items()} for root in range(len(parents))]
     try:
         return collect(graph, interest, trees, "from_parents")

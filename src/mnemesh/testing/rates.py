@@ -30,8 +30,9 @@ def _check(step: Step, delays: np.ndarray, rounds: int) -> None:
     whole = Rates(step, delays)(1, rounds)
     holds(np.isfinite(whole) & (whole > 0), f"{step!r} gives a rate that is not finite and positive.")
     holds(np.diff(whole, axis=0) <= 0, f"{step!r} gives a rate that increases.")
-    cut, stretches = Rates(step, delays), ((1, 1), (2, rounds // 3), (rounds // 3 + 1, rounds))
-    parts = np.concatenate([cut(first, last) for first, last in stretches])
+    third = max(rounds // 3, 1)
+    cut, stretches = Rates(step, delays), ((1, 1), (2, third), (third + 1, rounds))
+    parts = np.concatenate([cut(first, last) for first, last in stretches if first <= last])
     holds(np.array_equal(parts, whole), f"{step!r}: rates depend on how the rounds are read, so a resumed run would differ.")
-    for t in (1, 2, rounds):
+    for t in (1, min(2, rounds), rounds):
         holds(step(t, delays) == whole[t - 1], f"{step!r}: called with t={t} it gives another rate than in a run.")
