@@ -128,7 +128,10 @@ class Stage:
 
     def read(self, first: int, last: int) -> list[Block]:
         """Rounds first + 1 .. last of every source."""
-        blocks = each(lambda stream: stream.block(first, last), self.sources, threads() if len(self.sources) >= _SEVERAL else 1)
+        workers = threads() if len(self.sources) >= _SEVERAL else 1
+        parts = [self.sources[place::workers] for place in range(workers)]
+        read = each(lambda part: [stream.block(first, last) for stream in part], parts, workers)
+        blocks = [read[place % workers][place // workers] for place in range(len(self.sources))]
         for block, stream in zip(blocks, self.sources, strict=True):
             if block.present is not None and not stream.masked:
                 raise ShapeError(f"{stream!r} masks associations and says masked=False: engines would count absent ones. Set masked=True.")
