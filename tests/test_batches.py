@@ -176,6 +176,10 @@ REFUSED = {
     "an agent that is not there": (lambda: PROBLEM.interest.row(9), "no agent 9"),
     "a gate that is None": (lambda: mm.losses.gated_linear(gate=None), "None"),
     "settings that nothing takes": (lambda: mm.topology.get("ring", n=5), "ring"),
+    "ragged horizons": (lambda: mm.simulate(PROBLEM, OGD, SEEN, horizons=[[1, 2], [3]]), "horizons="),
+    "horizons between rounds": (lambda: mm.simulate(PROBLEM, OGD, SEEN, horizons=[1.5]), "whole numbers"),
+    "ragged keys": (lambda: mm.Online(PROBLEM, OGD, key_dim=3, value_dim=2).learn([[1.0, 2, 3], [1]], np.zeros((5, 2))), "keys="),
+    "a run by name": (lambda: mm.simulate_many(PROBLEM, [OGD] * 2, SEEN).run("a"), "no run 'a'"),
     "recall of words": (lambda: PROBLEM.recall(np.zeros((2, 3)), ["a", "b", "c"]), "recall of"),
 }  # fmt: skip
 

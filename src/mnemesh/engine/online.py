@@ -18,6 +18,7 @@ from mnemesh.errors import DataError, ShapeError
 from mnemesh.problem import Problem
 from mnemesh.streams import from_arrays
 from mnemesh.streams.stream import Stream
+from mnemesh.types import numbers
 
 __all__ = ["Online"]
 
@@ -62,8 +63,10 @@ class Online:
 
     def learn(self, keys: Any, values: Any, gates: Any = None, present: Any = None) -> np.ndarray:
         """One round: keys (N, d_k) and values (N, d_v), or (N, A, …) with `present` (N, A). Σ_m w_{n,m} f_{m,t}(X_{n,t}) comes back, (N,)."""
-        several = self.associations > 1 or np.ndim(keys) == 3
-        parts = [None if part is None else np.asarray(part)[None] for part in (keys, values, gates, present)]
+        given = {"keys": keys, "values": values, "gates": gates}
+        parts = [None if part is None else (part if isinstance(part, np.ndarray) else numbers(name, part, ShapeError))[None] for name, part in given.items()]
+        parts.append(None if present is None else np.asarray(present)[None])
+        several = self.associations > 1 or (parts[0] is not None and parts[0].ndim == 4)
         expected = (1, self.problem.agents, *((self.associations,) if several else ()))
         for name, part, size in (("keys", parts[0], self.key_dim), ("values", parts[1], self.value_dim)):
             if part is None or part.shape != (*expected, size):

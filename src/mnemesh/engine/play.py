@@ -135,8 +135,8 @@ def _every(record_every: Any) -> int | None:
 def _horizons(horizons: Any, rounds: int) -> np.ndarray | None:
     if horizons is None:
         return None
-    wanted = np.unique(np.asarray(horizons))
-    if not len(wanted) or wanted.dtype.kind not in "iu" or wanted[0] < 1 or wanted[-1] > rounds:
+    wanted = np.unique(numbers("horizons", list(horizons) if isinstance(horizons, range) else horizons, EngineError))
+    if not len(wanted) or (wanted % 1).any() or wanted[0] < 1 or wanted[-1] > rounds:
         raise EngineError(f"horizons={horizons!r}: whole numbers of rounds within 1..{rounds} are needed, where the sums are to be kept.")
     return wanted.astype(np.int64)
 

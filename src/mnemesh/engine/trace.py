@@ -37,7 +37,7 @@ class Trace:
         """One run of `simulate_many`."""
         if self.memories.ndim != 4:
             raise ShapeError("this trace is of one run already: only those of simulate_many have runs to pick from.")
-        if not 0 <= index < len(self.memories):
+        if not isinstance(index, int | np.integer) or not 0 <= index < len(self.memories):
             raise ShapeError(f"there is no run {index!r}: the trace holds runs 0..{len(self.memories) - 1}.")
         pick = lambda array: None if array is None else array[index]  # noqa: E731
         statistics = None if self.statistics is None else Statistics._make(pick(part) for part in self.statistics)
