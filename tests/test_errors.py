@@ -206,6 +206,36 @@ WRONG_KIND: dict[str, tuple[Call, type[Exception], tuple[str, ...]]] = {
 }  # fmt: skip
 
 
+GENTLE = mm.algorithms.ogd(step=mm.steps.constant(0.01))
+WRONG_KIND |= {
+    "a list for simulate": (lambda: mm.simulate([small(), small()], GENTLE, stream()), E.MnemeshError, ("simulate_many",)),
+    "starts of other runs": (lambda: mm.simulate_many(small(), [GENTLE] * 3, stream(), initial=np.zeros((2, 4, 2, 3))), E.MnemeshError, ("2 initial memories for 3 runs",)),
+    "words for memories": (lambda: mm.simulate(small(), GENTLE, stream(), initial="zeros"), E.MnemeshError, ("initial='zeros'",)),
+    "a run that is not there": (lambda: mm.simulate_many(small(), [GENTLE] * 2, stream()).run(2), E.MnemeshError, ("no run 2",)),
+    "a run of one run": (lambda: mm.simulate(small(), GENTLE, stream()).run(0), E.MnemeshError, ("one run already",)),
+    "a regret of many runs": (lambda: mm.regret.static(small(), stream(), mm.simulate_many(small(), [GENTLE] * 2, stream(), horizons=[30])), E.MnemeshError, (r"trace\.run\(i\)",)),
+    "a regret of another length": (lambda: mm.regret.static(small(), stream(rounds=31), mm.simulate(small(), GENTLE, stream(), horizons=[30])), E.MnemeshError, ("30 rounds .* 31",)),
+    "a regret of nothing": (lambda: mm.regret.static(small(), stream(), None), E.MnemeshError, ("NoneType",)),
+    "an algorithm to tune": (lambda: mm.tune(small(), GENTLE, stream()), E.MnemeshError, ("function from a step",)),
+    "no streams to tune on": (lambda: mm.tune(small(), lambda step: GENTLE, []), E.MnemeshError, ("at least one",)),
+    "a name for an online algorithm": (lambda: mm.Online(small(), "ogd", key_dim=3, value_dim=2), E.MnemeshError, ("str is no Algorithm",)),
+    "no key dimension": (lambda: mm.Online(small(), GENTLE, key_dim=0, value_dim=2), E.MnemeshError, ("key_dim=0",)),
+    "a graph for trees in a bound": (lambda: mm.theory.dam_togd(small(), stream(), mm.topology.ring(4), step=mm.steps.constant(0.1)), E.MnemeshError, ("no routing trees",)),
+    "trees for a graph in a bound": (lambda: mm.theory.c_dogd(small(), stream(), mm.interest.identity(4), step=mm.steps.constant(0.1)), E.MnemeshError, ("Interest",)),
+    "words for a radius": (lambda: mm.domains.ball("big"), E.MnemeshError, ("radius='big'",)),
+    "ends that do not fit": (lambda: mm.domains.box([1, 2], [3, 4, 5]), E.MnemeshError, (r"\(2,\) and \(3,\)",)),
+    "ragged interests": (lambda: mm.interest.from_array([[0.5, 0.5], [1.0]]), E.MnemeshError, ("not an array",)),
+    "an agent that is not there": (lambda: small().interest.row(9), E.MnemeshError, ("no agent 9",)),
+    "a gate that is None": (lambda: mm.losses.gated_linear(gate=None), E.MnemeshError, ("None",)),
+    "settings that nothing takes": (lambda: mm.topology.get("ring", n=5), E.MnemeshError, ("ring",)),
+    "ragged horizons": (lambda: mm.simulate(small(), GENTLE, stream(), horizons=[[1, 2], [3]]), E.MnemeshError, ("horizons=",)),
+    "horizons between rounds": (lambda: mm.simulate(small(), GENTLE, stream(), horizons=[1.5]), E.MnemeshError, ("whole numbers",)),
+    "ragged keys": (lambda: mm.Online(small(), GENTLE, key_dim=3, value_dim=2).learn([[1.0, 2, 3], [1]], np.zeros((4, 2))), E.MnemeshError, ("keys=",)),
+    "a run by name": (lambda: mm.simulate_many(small(), [GENTLE] * 2, stream()).run("a"), E.MnemeshError, ("no run 'a'",)),
+    "recall of words": (lambda: small().recall(np.zeros((2, 3)), ["a", "b", "c"]), E.MnemeshError, ("recall of",)),
+}  # fmt: skip
+
+
 EXTRAS = ("numba", "jax", "scipy")
 
 # What needs an extra: the call, the library it lacks and the extra that brings that; or none.

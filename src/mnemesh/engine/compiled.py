@@ -46,7 +46,7 @@ class JaxRounds:
 
     name = "jax"
 
-    def __init__(self, stage: Stage, memories: np.ndarray, dtype: Any, longest: int) -> None:
+    def __init__(self, stage: Stage, memories: np.ndarray, dtype: Any, longest: int, totals: bool = False) -> None:
         jax = require("jax", 'engine="jax"')
         self.stage, self.dtype, self.longest = stage, np.dtype(dtype), longest
         self.draws = drawn_inside(stage)
@@ -54,7 +54,7 @@ class JaxRounds:
         drawn = Drawn(stage.sources[0]) if self.draws and isinstance(stage.sources[0], Computed) else None
         self._fixed = _Fixed(
             stage.algorithm.signature(), stage.loss, stage.features, stage.domain, stage.ages, stage.samples, stage.associations, stage.complete,
-            tiny, drawn, False
+            tiny, drawn, totals,
         )
         with wide():
             self._arrays = jax.device_put(arrays_of(stage, self.dtype))
@@ -77,8 +77,8 @@ class JaxRounds:
         """The same, as it lies: not to be kept."""
         return np.asarray(self._state.memories)
 
-    def play(self, blocks: Sequence[Block] | int, start: int, rates: np.ndarray, totals: bool = False) -> np.ndarray:
-        """Play blocks, or so many rounds drawn on the spot, from round start + 1; losses (R, B·N), or with `totals` their float64 sum (B·N,)."""
+    def play(self, blocks: Sequence[Block] | int, start: int, rates: np.ndarray) -> np.ndarray:
+        """Play blocks, or so many rounds drawn on the spot, from round start + 1; losses (R, B·N), or if totals are all that is kept their float64 sum."""
         rounds = blocks if isinstance(blocks, int) else len(blocks[0].keys)
         parts: Any = None
         if not isinstance(blocks, int):
@@ -86,7 +86,7 @@ class JaxRounds:
         rates = self._padded(np.asarray(rates, dtype=self.dtype)[:rounds, :, None, None])
         with wide(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Some donated buffers were not usable")
-            run = _compiled(self._fixed._replace(totals=totals), self.stage.algorithm)
+            run = _compiled(self._fixed, self.stage.algorithm)
             at = (np.int32(start), np.int32(rounds))
             try:
                 self._state, losses = run(self._state, self._arrays, self._constants, parts, rates, *at)
@@ -100,7 +100,7 @@ class JaxRounds:
             if self._sums is None:
                 self._sums = Sums(self._fixed.drawn, self._constants, self.stage)
             self._sums.add(start, rounds)
-        return losses if totals else losses[:rounds]
+        return losses if self._fixed.totals else losses[:rounds]
 
     def statistics(self) -> list[Statistics] | None:
         """Of data drawn inside the run, the sums that a comparator needs, source by source; None where the loss has no such sums."""

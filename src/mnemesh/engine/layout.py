@@ -43,9 +43,9 @@ class Layout:
         self.width = {NONE: 0, VALUE: padded, KEY: stage.shape[1], SCALAR: 1}[self.axis]
         self.back = stage.ages[-1]
         self.shared = stage.associations > 1 or any(stream.masked for stream in stage.sources)
-        sparsest = int(np.diff(stage.score.starts).max()) * _SPARSE <= stage.agents
-        self.together = not sparsest
-        self.permuted = sparsest and stage.runs == 1 and stage.agents >= _SCATTERED
+        sparse = int(np.diff(stage.score.starts).max()) * _SPARSE <= stage.agents
+        self.together = not sparse
+        self.permuted = sparse and stage.runs == 1 and stage.agents >= _SCATTERED
         self.order = _along_the_network(stage.score) if self.permuted else np.arange(stage.total)
         self.place = np.argsort(self.order)
         self._rows()

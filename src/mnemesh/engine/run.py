@@ -63,7 +63,7 @@ def run(stage: Stage, ask: Ask) -> Trace:
     if inside:
         longest = min(_MANY, stage.rounds)  # nothing of a round is kept
     start = _starts(stage, ask.initial)
-    player = _player(engine, stage, start, ask.dtype, longest)
+    player = _player(engine, stage, start, ask, longest)
     book = Book(stage, np.dtype(ask.dtype), ask.record_every, ask.horizons, ask.keep_losses)
     identity = resume.Identity(stage, engine, ask.dtype, ask.record_every, ask.keep_losses, start) if ask.checkpoint is not None else None
     if taken and identity:
@@ -74,9 +74,9 @@ def run(stage: Stage, ask: Ask) -> Trace:
         first, last = book.done, book.next_stop(longest)
         rates = stage.rates_reaching(first, last)
         blocks = None if inside else stage.read(first, last)
-        losses = player.play(last - first if inside else blocks, first, rates, **({"totals": True} if engine == "jax" and not ask.keep_losses else {}))
+        losses = player.play(last - first if inside else blocks, first, rates)
         refuse_divergence(stage, losses, first, rounds=last - first)
-        book.after(last - first, losses, blocks, getattr(player, "statistics", None))
+        book.after(last - first, losses, blocks, player.statistics if inside else None)
         progress.at(last)
         if ask.checkpoint is not None and identity and (last == stage.rounds or time.monotonic() - saved > pause):
             begin = time.monotonic()
@@ -87,16 +87,16 @@ def run(stage: Stage, ask: Ask) -> Trace:
     return book.traces(memories, engine)
 
 
-def _player(engine: str, stage: Stage, start: np.ndarray, dtype: str, longest: int) -> Any:
+def _player(engine: str, stage: Stage, start: np.ndarray, ask: Ask, longest: int) -> Any:
     if engine == "numba":
         from mnemesh.engine.agents import AgentsByKernel
 
-        return AgentsByKernel(stage, start, dtype, longest)
+        return AgentsByKernel(stage, start, ask.dtype, longest)
     if engine == "jax":
         from mnemesh.engine.compiled import JaxRounds
 
-        return JaxRounds(stage, start, dtype, longest)
-    return NumpyRounds(stage, start, dtype)
+        return JaxRounds(stage, start, ask.dtype, longest, totals=not ask.keep_losses)
+    return NumpyRounds(stage, start, ask.dtype)
 
 
 def _starts(stage: Stage, initial: Any) -> np.ndarray:
