@@ -79,10 +79,10 @@ class Stage:
 
     def rates(self, first: int, last: int) -> np.ndarray:
         """η of rounds first .. last, counted from 1, both included: (R, B) where the agents of a run share it, else (R, B·N)."""
-        each = [rates(first, last) for rates in self._rates]
-        if len(each) == 1 or all(rates.shape[1] == 1 for rates in each):
-            return np.concatenate(each, axis=1)
-        return np.concatenate([np.broadcast_to(rates, (len(rates), self.agents)) for rates in each], axis=1)
+        by_rule = [rates(first, last) for rates in self._rates]
+        if len(by_rule) == 1 or all(rates.shape[1] == 1 for rates in by_rule):
+            return np.concatenate(by_rule, axis=1)
+        return np.concatenate([np.broadcast_to(rates, (len(rates), self.agents)) for rates in by_rule], axis=1)
 
     def _once(self) -> tuple[list[Rows], list[np.ndarray]]:
         """Rows and τ_min of every run; found once for runs that share a problem and what their algorithms are made of."""
