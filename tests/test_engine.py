@@ -28,6 +28,13 @@ def test_without_compilers_numpy_plays_everything(monkeypatch):
     assert choose.choose(stage(100_000, "c_dogd"), "auto") == "numpy"
 
 
+def test_who_can_play_is_told_whatever_is_installed(monkeypatch):
+    monkeypatch.setattr(choose, "find_spec", lambda name: None)
+    huber = mm.losses.from_value("huber", lambda z, v: ((1 + (z - v) ** 2) ** 0.5 - 1).sum(-1))
+    for made, engines in ((stage(9), ("numpy", "numba", "jax")), (stage(9, "c_dogd"), ("numpy", "jax")), (stage(9, loss=huber), ("jax",))):
+        assert choose.playable(made.problems[0], made.algorithms[0]) == engines
+
+
 def test_a_loss_given_by_its_value_is_jaxs():
     huber = mm.losses.from_value("huber", lambda z, v: ((1 + (z - v) ** 2) ** 0.5 - 1).sum(-1))
     assert choose.choose(stage(10, loss=huber), "auto") == "jax"

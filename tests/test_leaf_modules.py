@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import itertools
 import math
 import os
 import pickle
 import subprocess
 import sys
+import tracemalloc
 from typing import Any
 
 import networkx as nx
@@ -18,7 +20,7 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemesh import domains, errors, features, interest, losses, registry, steps
+from mnemesh import algorithms, domains, errors, features, interest, losses, registry, routing, steps, streams, topology
 from mnemesh.draws import generator
 from mnemesh.interest import Interest
 from mnemesh.testing.laws import differences, on_jax
@@ -217,6 +219,31 @@ def test_registries():
         mine.register("pear", lambda: 0)
 
 
+@pytest.mark.parametrize("module", [losses, features, domains, steps, topology, routing, algorithms, interest, streams])
+def test_every_registry_tells_its_makers(module):
+    for name in module.names():
+        made = module.maker(name)
+        assert inspect.signature(made).return_annotation is not inspect.Signature.empty and made.__doc__
+        if module is not streams:
+            assert made is getattr(module, name, made)  # the function that users call
+    with pytest.raises(errors.MnemeshError, match=f"'{module.names()[0][:-1]}': did you mean '{module.names()[0]}'"):
+        module.maker(module.names()[0][:-1])
+
+
+def test_interests_and_streams_are_made_by_name():
+    assert interest.names() == ("dirichlet", "uniform", "identity", "nearest", "scattered")
+    assert interest.get("identity", agents=3) == interest.identity(3)
+    assert interest.get("nearest", graph=nx.cycle_graph(7), count=3) == interest.nearest(nx.cycle_graph(7), 3)
+    assert streams.maker("teacher") is streams.Teacher and streams.maker("computed_teacher") is streams.Computed
+    assert {"correlation", "presence", "gate_dim", "noise"} < set(inspect.signature(streams.maker("teacher")).parameters)
+    sizes = {"agents": 3, "key_dim": 2, "value_dim": 2, "rounds": 5, "correlation": 0.5, "seed": 1}
+    assert np.array_equal(streams.get("teacher", **sizes).keys, streams.teacher(**sizes).keys)
+    with pytest.raises(errors.InterestError, match=r"the interest 'uniform' takes \(agents: .*\) -> .*: .*'own'"):
+        interest.get("uniform", agents=3, own=0.5)
+    with pytest.raises(errors.DataError, match=r"the stream 'teacher' takes .*missing a required argument: 'seed'"):
+        streams.get("teacher", **{name: value for name, value in sizes.items() if name != "seed"})
+
+
 def test_draws_are_keyed_by_seed_purpose_and_block():
     draw = lambda *key: generator(*key).random(4).tolist()  # noqa: E731
     assert draw(1, "a", 0, 2) == draw(1, "a", 0, 2)
@@ -288,6 +315,37 @@ def test_uniform_identity_and_nearest():
     assert interest.nearest(nx.path_graph(3), 2, own=0.0).row(0)[0].tolist() == [1, 2]
 
 
+@given(st.integers(2, 12), st.integers(0, 2**32 - 1), st.data())
+def test_scattered_interests_are_in_so_many_different_others(agents, seed, data):
+    count, own = data.draw(st.integers(1, agents - 1)), data.draw(st.sampled_from([0.0, 0.3, 0.99]))
+    found = interest.scattered(agents, count, own=own, seed=seed)
+    dense = np.asarray(found)
+    np.testing.assert_allclose(np.diag(dense), own)
+    others = dense[~np.eye(agents, dtype=bool)].reshape(agents, -1)
+    assert ((others > 0).sum(1) == count).all()
+    np.testing.assert_allclose(others[others > 0], (1 - own) / count)
+    assert found == interest.scattered(agents, count, own=own, seed=seed)
+
+
+def test_scattered_partners_are_drawn_uniformly():
+    """Each of the others is chosen with probability count/(N − 1), whoever chooses; every set alike."""
+    draws = np.array([np.asarray(interest.scattered(6, 2, own=0.0, seed=seed)) > 0 for seed in range(4_000)])
+    share, off = draws.mean(0), ~np.eye(6, dtype=bool)
+    assert not share[~off].any() and abs(share[off] - 2 / 5).max() < 4.5 * math.sqrt(0.4 * 0.6 / 4_000)
+    pairs = np.array([(draws[:, 0, a] & draws[:, 0, b]).mean() for a, b in itertools.combinations(range(1, 6), 2)])
+    assert pairs.sum() == pytest.approx(1) and abs(pairs - 0.1).max() < 4.5 * math.sqrt(0.1 * 0.9 / 4_000)
+    assert interest.scattered(6, 2, seed=1) != interest.scattered(6, 2, seed=2)
+
+
+def test_a_hundred_thousand_agents_have_scattered_partners_in_little_memory():
+    tracemalloc.start()
+    found = interest.scattered(100_000, 5, own=0.2, seed=1)
+    assert tracemalloc.get_traced_memory()[1] < 2e8  # 100,000 × 100,000 would be 8e10
+    tracemalloc.stop()
+    assert len(found.partners) == 600_000 and (found.own == 0.2).all()
+    assert abs(np.bincount(found.partners, minlength=100_000).mean() - 6) < 1e-9
+
+
 def test_an_interest_prints_as_a_line_and_cannot_be_changed():
     found = interest.uniform(50)
     assert repr(found) == "Interest(agents=50, partners 50..50, own weight 0.02..0.02)"
@@ -326,7 +384,15 @@ REFUSED = [
     (lambda: interest.dirichlet(0, own=1.0, others=1.0, seed=1), errors.InterestError, "agents=0: a whole number"),
     (lambda: interest.uniform(100_000), errors.InterestError, "a uniform interest.*100,000 agents"),
     (lambda: interest.nearest(nx.path_graph(3), 3), errors.InterestError, "count=3: among 3 agents"),
-    (lambda: interest.nearest(nx.path_graph(3), 1, own=1.0), errors.InterestError, r"own=1.0: the own weight lies in \[0, 1\)"),
+    (lambda: interest.nearest(nx.path_graph(3), 1, own=1.0), errors.InterestError, r"own=1.0: the own weight lies in \[0, 1\); .* the 1 nearest"),
+    (lambda: interest.scattered(3, 3, seed=1), errors.InterestError, "count=3: among 3 agents an agent has 1 to 2 others"),
+    (lambda: interest.scattered(3, 0, seed=1), errors.InterestError, "count=0: among 3 agents"),
+    (lambda: interest.scattered(0, 1, seed=1), errors.InterestError, "agents=0: a whole number"),
+    (lambda: interest.scattered(3, 2, own=-0.1, seed=1), errors.InterestError, r"own=-0.1: the own weight lies in \[0, 1\); .* the 2 others"),
+    (lambda: interest.scattered(3, 2, own=math.nan, seed=1), errors.InterestError, "own=nan"),
+    (lambda: interest.scattered(3, 2, seed=-1), errors.DataError, "seed=-1 is not a whole number"),
+    (lambda: interest.get("scatered", agents=3, count=2, seed=1), errors.InterestError, "no interest 'scatered': did you mean 'scattered'"),
+    (lambda: streams.get("techer"), errors.DataError, "no stream 'techer': did you mean 'teacher'"),
 ]  # fmt: skip
 
 
@@ -347,6 +413,8 @@ for refused, error, words in [
     (lambda: draws.generator(1.5, "a"), errors.DataError, "seed=1.5 is not a whole number"),
     (lambda: draws.generator(True, "a"), errors.DataError, "seed=True is not a whole number"),
     (lambda: interest.uniform(2.5), errors.InterestError, "agents=2.5: a whole number of agents"),
+    (lambda: interest.scattered("3", 2, seed=1), errors.InterestError, "agents='3': a whole number of agents"),
+    (lambda: interest.scattered(3, 1.5, seed=1), errors.InterestError, "count=1.5: among 3 agents"),
 ]:
     try:
         refused()

@@ -1,5 +1,7 @@
 """Streams: whoever reads a part reads the same numbers, the paper's moments, other people's arrays and events."""
 
+import copy
+import pickle
 import subprocess
 import sys
 import tracemalloc
@@ -88,6 +90,49 @@ def test_another_process_draws_the_same_numbers():
     assert len(lines) == 1
     here = [" ".join(str(zlib.crc32(part.tobytes())) for part in parts(make(**RICH).block(200, 300))) for make in KINDS]
     assert lines.pop().splitlines() == [*here, "False False"]
+
+
+RICHER = {**RICH, "agents": 2_500, "rounds": 300}
+
+
+@pytest.mark.parametrize("make", KINDS)
+@pytest.mark.parametrize("again", [lambda stream: pickle.loads(pickle.dumps(stream)), copy.copy, copy.deepcopy])
+@pytest.mark.parametrize("settings_", [RICH, {**RICHER, "correlation": 1.0}, {**RICHER, "gate": "key", "gate_dim": 7, "dtype": "float64"}])
+def test_a_copy_draws_the_same_bits_and_takes_nothing_along(make, again, settings_):
+    stream = make(**settings_)
+    before = pickle.dumps(stream)
+    some, beginning = np.array([settings_["agents"] - 1, 2]), stream.block(16, 48)
+    if make is streams.teacher and settings_["agents"] > 2_000:
+        assert stream._cursors  # there is something to leave behind
+    stream.keys, stream.matrices  # noqa: B018
+    assert pickle.dumps(stream) == before and len(before) < 700
+    other = again(stream)
+    assert type(other) is type(stream) and repr(other) == repr(stream) and not {"_whole", "matrices"} & set(vars(other))
+    assert not other._teachers and not getattr(other, "_cursors", None)
+    assert same(other.block(16, 48), beginning) and same(other.block(250, 270, some), stream.block(250, 270, some))
+    assert np.array_equal(other.matrices, stream.matrices) and (other.masked, other.gated) == (stream.masked, stream.gated)
+
+
+def test_a_copy_in_another_process_draws_the_same_numbers():
+    made = [make(**RICH) for make in KINDS]
+    for stream in made:
+        stream.block(0, 100), stream.keys
+    program = (
+        "import pickle, sys, zlib\n"
+        "for stream in pickle.load(sys.stdin.buffer):\n"
+        "    b = stream.block(200, 300)\n"
+        "    print(*(zlib.crc32(part.tobytes()) for part in (b.keys, b.values, b.gates, b.present)))"
+    )
+    there = subprocess.run([sys.executable, "-c", program], input=pickle.dumps(made), capture_output=True, check=True).stdout.decode()
+    assert there.splitlines() == [" ".join(str(zlib.crc32(part.tobytes())) for part in parts(stream.block(200, 300))) for stream in made]
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_who_reads_some_agents_draws_no_others_teachers(make):
+    stream = make(**{**SIZES, "agents": 5_000, "rounds": 2_000})  # too large to be kept
+    stream.block(0, 16, np.array([1_100, 4_999]))
+    assert set(stream._teachers) == {1, 4}
+    assert np.array_equal(stream.teachers_of(np.array([4_999, 0])), stream.matrices[[4_999, 0]])
 
 
 def test_drawing_in_threads_gives_the_same_bits(monkeypatch):

@@ -13,7 +13,7 @@ from mnemesh.errors import DomainError
 from mnemesh.registry import Part, Registry
 from mnemesh.types import Array, Float, namespace, numbers
 
-__all__ = ["Ball", "Box", "Domain", "Everything", "ball", "box", "everything", "get", "names", "register"]
+__all__ = ["Ball", "Box", "Domain", "Everything", "ball", "box", "everything", "get", "maker", "names", "register"]
 
 
 class Domain(Part):
@@ -200,4 +200,4 @@ def everything() -> Domain:
 
 
 _REGISTRY = Registry("domain", DomainError, {"ball": ball, "box": box, "everything": everything})
-get, names, register = _REGISTRY.get, _REGISTRY.names, _REGISTRY.register
+get, maker, names, register = _REGISTRY.get, _REGISTRY.maker, _REGISTRY.names, _REGISTRY.register

@@ -14,7 +14,10 @@ from mnemesh.errors import FeatureError
 from mnemesh.registry import Part, Registry
 from mnemesh.types import Array, Float, namespace
 
-__all__ = ["EluPlusOne", "Features", "Identity", "PositiveRandom", "Taylor", "elu_plus_one", "get", "identity", "names", "positive_random", "register", "taylor"]
+__all__ = [
+    "EluPlusOne", "Features", "Identity", "PositiveRandom", "Taylor", "elu_plus_one", "get", "identity", "maker", "names",
+    "positive_random", "register", "taylor",
+]  # fmt: skip
 
 
 class Features(Part):
@@ -160,4 +163,4 @@ def positive_random(key_dim: int, count: int, *, seed: int, orthogonal: bool = T
 
 
 _REGISTRY = Registry("feature map", FeatureError, {"identity": identity, "elu_plus_one": elu_plus_one, "positive_random": positive_random, "taylor": taylor})
-get, names, register = _REGISTRY.get, _REGISTRY.names, _REGISTRY.register
+get, maker, names, register = _REGISTRY.get, _REGISTRY.maker, _REGISTRY.names, _REGISTRY.register

@@ -11,9 +11,10 @@ import numpy as np
 
 from mnemesh.draws import generator
 from mnemesh.errors import InterestError
+from mnemesh.registry import Registry
 from mnemesh.types import Graph, numbers, refuse_dense
 
-__all__ = ["Interest", "as_interest", "dirichlet", "from_array", "identity", "nearest", "uniform"]
+__all__ = ["Interest", "as_interest", "dirichlet", "from_array", "get", "identity", "maker", "names", "nearest", "register", "scattered", "uniform"]
 
 _TOLERANCE = 1e-6
 
@@ -164,17 +165,39 @@ def identity(agents: int) -> Interest:
 def nearest(graph: Graph, count: int, *, own: float = 0.5) -> Interest:
     """Each agent cares about itself with weight `own` and, alike, about the `count` agents nearest in hops (ties: smaller id)."""
     agents = graph.number_of_nodes()
-    if not 1 <= count < agents:
-        raise InterestError(f"count={count}: among {agents} agents an agent has 1 to {agents - 1} others to care about.")
-    if not 0 <= own < 1:
-        raise InterestError(f"own={own!r}: the own weight lies in [0, 1); the rest is shared by the {count} nearest.")
+    _check_shares(agents, count, own, "nearest")
     neighbours = [sorted(graph[node]) for node in range(agents)]
     partners = np.empty((agents, count + 1), dtype=np.int64)
     for n in range(agents):
         partners[n] = _nearest_to(n, neighbours, count)
-    weights = np.full((agents, count + 1), (1 - own) / count)
+    return _shared(partners, own)
+
+
+def scattered(agents: int, count: int, *, own: float = 0.5, seed: int) -> Interest:
+    """Each agent cares about itself with weight `own` and, alike, about `count` others drawn uniformly, wherever they are."""
+    _positive_count("agents", agents)
+    _check_shares(agents, count, own, "others")
+    rng = generator(seed, "interest/scattered")
+    partners = np.empty((agents, count + 1), dtype=np.int64)
+    for n in range(agents):
+        others = rng.choice(agents - 1, count, replace=False, shuffle=False)
+        partners[n, 0], partners[n, 1:] = n, others + (others >= n)  # n itself is not among those drawn from
+    return _shared(partners, own)
+
+
+def _check_shares(agents: int, count: int, own: float, whom: str) -> None:
+    if not isinstance(count, int | np.integer) or not 1 <= count < agents:
+        raise InterestError(f"count={count!r}: among {agents} agents an agent has 1 to {agents - 1} others to care about.")
+    if not 0 <= own < 1:
+        raise InterestError(f"own={own!r}: the own weight lies in [0, 1); the rest is shared by the {count} {whom}.")
+
+
+def _shared(partners: np.ndarray, own: float) -> Interest:
+    """Each agent's weight `own` to the first of its partners, the rest shared alike by the others."""
+    agents, width = partners.shape
+    weights = np.full((agents, width), (1 - own) / (width - 1))
     weights[:, 0] = own
-    return Interest(np.arange(agents + 1) * (count + 1), partners.ravel(), weights.ravel())
+    return Interest(np.arange(agents + 1) * width, partners.ravel(), weights.ravel())
 
 
 def _nearest_to(root: int, neighbours: list[list[int]], count: int) -> list[int]:
@@ -191,3 +214,9 @@ def _nearest_to(root: int, neighbours: list[list[int]], count: int) -> list[int]
 def _positive_count(name: str, value: int) -> None:
     if not isinstance(value, int | np.integer) or value < 1:
         raise InterestError(f"{name}={value!r}: a whole number of agents, at least 1, is needed.")
+
+
+_REGISTRY = Registry(
+    "interest", InterestError, {"dirichlet": dirichlet, "uniform": uniform, "identity": identity, "nearest": nearest, "scattered": scattered}
+)
+get, maker, names, register = _REGISTRY.get, _REGISTRY.maker, _REGISTRY.names, _REGISTRY.register

@@ -17,7 +17,7 @@ from mnemesh.types import Array, Float
 
 __all__ = [
     "GATE_AXES", "Attention", "DeltaNet", "FromValue", "GateAxis", "Loss", "as_loss", "delta", "from_value",
-    "gated_linear", "gated_softmax", "get", "linear", "names", "register", "softmax", "softmax_norm",
+    "gated_linear", "gated_softmax", "get", "linear", "maker", "names", "register", "softmax", "softmax_norm",
 ]  # fmt: skip
 
 GateAxis = Literal["value", "key", "scalar"]
@@ -183,7 +183,7 @@ _REGISTRY = Registry("loss", LossError, {
     "softmax_norm": softmax_norm,
     "gated_softmax": gated_softmax,
 })
-get, names, register = _REGISTRY.get, _REGISTRY.names, _REGISTRY.register
+get, maker, names, register = _REGISTRY.get, _REGISTRY.maker, _REGISTRY.names, _REGISTRY.register
 
 
 def as_loss(loss: Loss | str) -> Loss:

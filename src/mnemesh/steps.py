@@ -16,7 +16,10 @@ import numpy as np
 from mnemesh.errors import StepError
 from mnemesh.registry import Part, Registry
 
-__all__ = ["Constant", "Inverse", "InverseSqrt", "Plain", "Rates", "Step", "as_step", "constant", "get", "inverse", "inverse_sqrt", "names", "register"]
+__all__ = [
+    "Constant", "Inverse", "InverseSqrt", "Plain", "Rates", "Step", "as_step", "constant", "get", "inverse", "inverse_sqrt", "maker", "names",
+    "register",
+]  # fmt: skip
 
 
 def _positive(name: str, value: Any) -> Any:
@@ -141,7 +144,7 @@ def inverse(c: Any, *, t0: float = 0.0) -> Step:
 
 
 _REGISTRY = Registry("step rule", StepError, {"constant": constant, "inverse_sqrt": inverse_sqrt, "inverse": inverse})
-get, names, register = _REGISTRY.get, _REGISTRY.names, _REGISTRY.register
+get, maker, names, register = _REGISTRY.get, _REGISTRY.maker, _REGISTRY.names, _REGISTRY.register
 
 
 def as_step(step: Step | Callable[[int], Any]) -> Step:

@@ -18,7 +18,7 @@ from mnemesh.registry import Registry
 from mnemesh.types import Graph, refuse_dense
 
 __all__ = [
-    "Rows", "check_graph", "complete", "default", "from_edges", "from_networkx", "get", "grid", "line", "metropolis", "metropolis_rows",
+    "Rows", "check_graph", "complete", "default", "from_edges", "from_networkx", "get", "grid", "line", "maker", "metropolis", "metropolis_rows",
     "names", "neighbours", "random_geometric", "register", "ring", "second_singular_value", "small_world", "star", "tree",
 ]  # fmt: skip
 
@@ -297,4 +297,4 @@ _REGISTRY = Registry("topology", GraphError, {
     "complete": complete,
     "tree": tree,
 })
-get, names, register = _REGISTRY.get, _REGISTRY.names, _REGISTRY.register
+get, maker, names, register = _REGISTRY.get, _REGISTRY.maker, _REGISTRY.names, _REGISTRY.register

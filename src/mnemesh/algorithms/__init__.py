@@ -10,9 +10,9 @@ from mnemesh.errors import AlgorithmError
 from mnemesh.registry import Registry
 
 __all__ = [
-    "Algorithm", "Info", "Memories", "Rows", "Sample", "World", "c_dogd", "dam_togd", "get", "local_ogd", "names",
+    "Algorithm", "Info", "Memories", "Rows", "Sample", "World", "c_dogd", "dam_togd", "get", "local_ogd", "maker", "names",
     "ogd", "outer_sum", "own_rows", "recalled", "register", "rows_of", "take",
 ]  # fmt: skip
 
 _REGISTRY = Registry("algorithm", AlgorithmError, {"ogd": ogd, "local_ogd": local_ogd, "c_dogd": c_dogd, "dam_togd": dam_togd})
-get, names, register = _REGISTRY.get, _REGISTRY.names, _REGISTRY.register
+get, maker, names, register = _REGISTRY.get, _REGISTRY.maker, _REGISTRY.names, _REGISTRY.register

@@ -45,7 +45,7 @@ class Layout:
         self.shared = stage.associations > 1 or any(stream.masked for stream in stage.sources)
         sparse = int(np.diff(stage.score.starts).max()) * _SPARSE <= stage.agents
         self.together = not sparse
-        self.permuted = sparse and stage.runs == 1 and stage.agents >= _SCATTERED
+        self.permuted = sparse and stage.runs == 1 and stage.samples == stage.total >= _SCATTERED
         self.order = _along_the_network(stage.score) if self.permuted else np.arange(stage.total)
         self.place = np.argsort(self.order)
         self._rows()

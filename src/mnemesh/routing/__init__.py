@@ -8,7 +8,7 @@ from mnemesh.routing.regions import mehlhorn
 from mnemesh.routing.shortest import shortest_path
 from mnemesh.routing.trees import Messages, Trees
 
-__all__ = ["Messages", "Trees", "from_parents", "get", "instant", "mehlhorn", "names", "register", "shortest_path", "steiner"]
+__all__ = ["Messages", "Trees", "from_parents", "get", "instant", "maker", "mehlhorn", "names", "register", "shortest_path", "steiner"]
 
 _REGISTRY = Registry("tree builder", RoutingError, {
     "shortest_path": shortest_path,
@@ -16,4 +16,4 @@ _REGISTRY = Registry("tree builder", RoutingError, {
     "mehlhorn": mehlhorn,
     "instant": instant,
 })
-get, names, register = _REGISTRY.get, _REGISTRY.names, _REGISTRY.register
+get, maker, names, register = _REGISTRY.get, _REGISTRY.maker, _REGISTRY.names, _REGISTRY.register

@@ -60,8 +60,10 @@ class Computed(Taught):
 
         Everything survives a cast to float32: a hash key is kept in four pieces of 16 bits.
         """
-        words = [generator(self.seed, f"computed/{purpose}").integers(0, 2**16, 4) for purpose in PURPOSES]
-        return {"matrices": self.matrices, "seeds": np.array(words, np.float32)}
+        return {"matrices": self.matrices, "seeds": self._seeds()}
+
+    def _seeds(self) -> np.ndarray:
+        return np.array([generator(self.seed, f"computed/{purpose}").integers(0, 2**16, 4) for purpose in PURPOSES], np.float32)
 
     def draw(self, constants: dict[str, Array], t: Any, xp: Any, agents: Array | None = None) -> tuple[Array, Array, Array | None, Array | None]:
         """Round t + 1 in `dtype`: keys (N, A, d_k), values (N, A, d_v), gates or None, present (N, A) or None.
@@ -77,7 +79,7 @@ class Computed(Taught):
     def block(self, first: int, last: int, agents: np.ndarray | None = None) -> Block:
         self.check_range(first, last)
         chosen = np.arange(self.agents) if agents is None else np.arange(self.agents)[agents]
-        seeds = self.constants()["seeds"]
+        seeds = self._seeds()
         a_round = self.associations * (self.key_dim + self.value_dim)
         width = max(PIECE // a_round, 1)
         height = max(PIECE // (a_round * min(width, len(chosen))), 1)
@@ -87,8 +89,7 @@ class Computed(Taught):
             pieces = []
             for low in range(0, len(chosen), width):
                 some = chosen[low : low + width]
-                matrices = self.matrices if self.correlation == 1 else self.matrices[some]
-                pieces.append(self._compute(seeds, matrices, rounds, some.astype(np.uint32)[None, :, None], np))
+                pieces.append(self._compute(seeds, self.teachers_of(some), rounds, some.astype(np.uint32)[None, :, None], np))
             rows.append([_join(parts, 1) for parts in zip(*pieces)])
         return Block(*(_join(parts, 0) for parts in zip(*rows)))  # type: ignore[arg-type]
 

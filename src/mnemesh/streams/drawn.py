@@ -77,8 +77,10 @@ class Teacher(Taught):
             np.empty((*shape, *self.gate_shape), dtype) if self.gated else None,
             np.empty(places, bool) if self.masked else None,
         )
-        _ = self.matrices  # before the threads, which would each draw them
-        tasks = list(product(range(first // ROUND_BLOCK, -(-last // ROUND_BLOCK)), np.unique(chosen // AGENT_BLOCK).tolist()))
+        agent_blocks = np.unique(chosen // AGENT_BLOCK).tolist()
+        for agent_block in agent_blocks:
+            self.teachers(agent_block)  # before the threads, which would each draw them
+        tasks = list(product(range(first // ROUND_BLOCK, -(-last // ROUND_BLOCK)), agent_blocks))
 
         def fill(task: tuple[int, int]) -> None:
             self._fill(block, first, last, chosen, *task)
@@ -133,7 +135,7 @@ class Teacher(Taught):
         values *= dtype(self.noise)
         answers = np.empty((rounds // ROUNDS_AT_ONCE, ROUNDS_AT_ONCE, *values.shape[1:]), dtype)
         by_agent = (0, 2, 3, 1, 4)
-        matrices = self.matrices[first_agent : first_agent + count] if self.correlation < 1 else self.matrices
+        matrices = self.teachers(first_agent // AGENT_BLOCK)
         keys_then = keys.reshape(*answers.shape[:-1], self.key_dim)
         np.matmul(keys_then.transpose(by_agent), matrices.swapaxes(1, 2)[:, None], out=answers.transpose(by_agent))
         values += answers.reshape(values.shape)

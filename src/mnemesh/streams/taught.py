@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -66,27 +66,56 @@ class Taught(Stream):
             raise DataError(f"gate_dim={self.gate_dim!r} with gate={self.gate!r}: only a 'key' gate has a dimension of its own, at least 1, that of the features.")
         generator(self.seed, "teacher")  # refuses what is no seed
         self.masked, self.gated = self.presence < 1, self.gate is not None
+        self._teachers: dict[int, np.ndarray] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # the settings say it all: a copy draws the same bits
+
+    def __setstate__(self, settings: dict[str, Any]) -> None:
+        vars(self).update(settings)
+        self.__post_init__()
 
     @property
     def gate_shape(self) -> tuple[int, ...]:
         """The shape of one agent's gate in one round."""
         return {"value": (self.value_dim,), "key": (self.gate_dim or self.key_dim,)}.get(self.gate or "", ())
 
-    @cached_property
+    @property
     def matrices(self) -> np.ndarray:
         """(1 − ρ) M_n + ρ M_com, (N, d_v, d_k); (1, d_v, d_k) at ρ = 1, where all agents have one teacher."""
-        shape = (self.value_dim, self.key_dim)
-        common = generator(self.seed, "teacher/common").chisquare(self.degrees, shape)
         if self.correlation == 1:
-            return common[None].astype(self.dtype)
-        matrices = np.empty((self.agents, *shape), self.dtype)
-        for first in range(0, self.agents, AGENT_BLOCK):
-            count, block = min(AGENT_BLOCK, self.agents - first), first // AGENT_BLOCK
-            means = generator(self.seed, "teacher/means", block).uniform(-self.mean_range, self.mean_range, (count, 1, 1))
-            spreads = np.sqrt(generator(self.seed, "teacher/variances", block).uniform(0, self.variance, (count, 1, 1)))
-            own = means + spreads * generator(self.seed, "teacher/matrices", block).standard_normal((count, *shape))
-            matrices[first : first + count] = (1 - self.correlation) * own + self.correlation * common
+            return self._common.astype(self.dtype)
+        return np.concatenate([self.teachers(block) for block in range(-(-self.agents // AGENT_BLOCK))])
+
+    @cached_property
+    def _common(self) -> np.ndarray:
+        return generator(self.seed, "teacher/common").chisquare(self.degrees, (1, self.value_dim, self.key_dim))
+
+    def teachers(self, block: int) -> np.ndarray:
+        """`matrices` of one block of 1,024 agents, drawn when first asked for: who reads some agents needs no others' teachers."""
+        if block not in self._teachers:
+            self._teachers[block] = self._draw_teachers(block)
+        return self._teachers[block]
+
+    def teachers_of(self, agents: np.ndarray) -> np.ndarray:
+        """`matrices` of these agents; (1, d_v, d_k) at ρ = 1."""
+        if self.correlation == 1:
+            return self.teachers(0)
+        blocks = agents // AGENT_BLOCK
+        matrices = np.empty((len(agents), self.value_dim, self.key_dim), self.dtype)
+        for block in np.unique(blocks).tolist():
+            here = blocks == block
+            matrices[here] = self.teachers(block)[agents[here] - block * AGENT_BLOCK]
         return matrices
+
+    def _draw_teachers(self, block: int) -> np.ndarray:
+        if self.correlation == 1:
+            return self._common.astype(self.dtype)
+        count = min(AGENT_BLOCK, self.agents - block * AGENT_BLOCK)
+        means = generator(self.seed, "teacher/means", block).uniform(-self.mean_range, self.mean_range, (count, 1, 1))
+        spreads = np.sqrt(generator(self.seed, "teacher/variances", block).uniform(0, self.variance, (count, 1, 1)))
+        own = means + spreads * generator(self.seed, "teacher/matrices", block).standard_normal((count, self.value_dim, self.key_dim))
+        return ((1 - self.correlation) * own + self.correlation * self._common).astype(self.dtype)
 
     def __repr__(self) -> str:
         return f"{super().__repr__()[:-1]}, correlation={self.correlation:g}, seed={self.seed})"
