@@ -1,4 +1,4 @@
-"""Documents are executed: README, CONTRIBUTING and everything under docs/, every docstring's example, every file of examples/."""
+"""Documents are executed: README, CONTRIBUTING and everything under docs/, every docstring's example, every file of examples/. The site builds."""
 
 from __future__ import annotations
 
@@ -6,13 +6,20 @@ import doctest
 import importlib
 import inspect
 import os
+import pkgutil
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mnemesh
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "mnemesh"
@@ -24,8 +31,13 @@ NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?")
 
 def run(program: str, cwd: Path) -> str:
     """What a reader sees who runs this as a program of its own; a warning is an error."""
+    return fresh(cwd, "-W", "error", "-c", program)
+
+
+def fresh(cwd: Path, *arguments: str) -> str:
+    """What Python prints in a process of its own, without the test run's shape checks."""
     environment = {name: value for name, value in os.environ.items() if name != "MNEMESH_CHECK_SHAPES"}
-    done = subprocess.run([sys.executable, "-W", "error", "-c", program], env=environment, cwd=cwd, capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, *arguments], env=environment, cwd=cwd, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -90,3 +102,45 @@ def test_the_first_example_prints_the_readme_s_number(tmp_path):
     code, promised = BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))[0]
     assert len([line for line in code.splitlines() if line.strip()]) <= 15
     agree(run((ROOT / "examples" / "first.py").read_text(encoding="utf-8"), tmp_path).splitlines()[0], promised)
+
+
+def public_modules() -> list[ModuleType]:
+    """What users import: the modules of mnemesh.__all__, and the lab with its own modules."""
+    modules = [thing for name in mnemesh.__all__ if inspect.ismodule(thing := getattr(mnemesh, name))]
+    if find_spec("mnemesh.lab"):
+        lab = importlib.import_module("mnemesh.lab")
+        modules += [lab, *(importlib.import_module(f"mnemesh.lab.{each.name}") for each in pkgutil.iter_modules(lab.__path__) if each.name[0] != "_")]
+    return modules
+
+
+@pytest.mark.skipif(find_spec("sphinx") is None, reason="the extra docs is not installed")
+def test_the_site_builds_without_a_warning_and_explains_every_public_name(tmp_path):
+    """Links lead somewhere, names in signatures and text exist, formulas can be drawn; nothing is fetched when a page is read."""
+    site = tmp_path / "site"
+    fresh(ROOT, "-m", "sphinx", "-W", "--keep-going", "-n", "-q", "-b", "html", "-d", str(tmp_path / "trees"), "docs", str(site))
+    for module in public_modules():
+        page = (site / "reference" / f"{module.__name__}.html").read_text(encoding="utf-8")
+        for name in getattr(module, "__all__", ()):
+            assert inspect.ismodule(getattr(module, name)) or re.search(rf'href="[^"]+"[^>]*><code[^>]*><span class="pre">{name}</span>', page), name
+    shaped = (site / "reference" / "mnemesh.domains.html").read_text(encoding="utf-8")
+    assert "*batch d_phi" in re.sub("<[^>]+>", "", shaped)  # shapes are part of signatures
+    front = (site / "reference.html").read_text(encoding="utf-8")
+    assert all(f">mm.{name}<" in front for name in mnemesh.__all__)
+    for page in site.rglob("*.html"):
+        assert not re.findall(r'<(?:script|link|img|iframe)\b[^>]*(?:src|href)="(?:https?:)?//[^"]*"', page.read_text(encoding="utf-8")), page
+
+
+PIECES = st.sampled_from(["`x_`", "`a * b`", "w_{n,m}", "|𝒲_n|", "*", "**", "_", "a_", "\\", "- x", "(3)", "1.", ":", "::", "tcp://a:1", "X ∘ Y,", "`", "[1]_", "-"])
+
+
+@pytest.mark.skipif(find_spec("sphinx") is None, reason="the extra docs is not installed")
+@given(st.lists(PIECES, min_size=1, max_size=6).map(" ".join))
+def test_docstrings_are_shown_as_they_are_written(text):
+    from docutils.core import publish_doctree
+
+    if str(ROOT / "docs") not in sys.path:
+        sys.path.append(str(ROOT / "docs"))
+    escaped = importlib.import_module("_site.docstrings").escaped
+    tree = publish_doctree(f"Words: {escaped(text)}\n\n{escaped(text)}", settings_overrides={"report_level": 2, "halt_level": 2})
+    shown = re.sub("`([^`]+)`", r"\1", text)
+    assert tree.astext().split() == ["Words:", *shown.split(), *shown.split()]

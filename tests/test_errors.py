@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
@@ -37,6 +38,12 @@ def stream(agents: int = 4, rounds: int = 30, **rest: Any) -> Any:
 
 def simulate(problem: Any = None, learner: Any = None, data: Any = None, **settings: Any) -> Any:
     return mm.simulate(problem or small(), learner or mm.algorithms.ogd(step=mm.steps.inverse_sqrt(0.1)), data or stream(), **settings)
+
+
+def in_shards(shards: Any, learner: Any = None, data: Any = None, **settings: Any) -> Any:
+    from mnemesh.lab import simulate_shards  # not part of what `import mnemesh` brings
+
+    return simulate_shards(small(), learner or ogd(mm.steps.inverse_sqrt(0.1)), data or stream(), shards=shards, **settings)
 
 
 def spoiled(array: np.ndarray, value: float) -> np.ndarray:
@@ -177,6 +184,11 @@ WRONG: dict[str, tuple[Call, type[Exception], tuple[str, ...]]] = {
         lambda: mm.regret.static(small("linear", mm.domains.everything()), stream(), simulate(small("linear", mm.domains.everything()))),
         E.RegretError, ("everything|unbounded|−∞|-inf",),
     ),
+    # shards
+    "no shards": (lambda: in_shards(0), E.ShardError, ("shards=0", "1 to 4", "an agent to play")),
+    "more shards than agents": (lambda: in_shards(5), E.ShardError, ("shards=5", "1 to 4")),
+    "consensus in shards": (lambda: in_shards(2, c_dogd()), E.ShardError, ("c_dogd", "others' memories", "mm.simulate")),
+    "shards beyond the end": (lambda: in_shards(2, horizons=[31]), E.ShardError, (r"horizons=\[31\]", r"1\.\.30", "regret")),
     "a bound without a diameter": (
         lambda: mm.theory.dam_togd(small(domain=mm.domains.everything()), stream(), mm.routing.instant(LINE, mm.interest.uniform(4)), step=mm.steps.inverse_sqrt(0.1)),
         E.BoundError, (r"everything\(\)", "diameter|bounded"),
@@ -208,6 +220,7 @@ WRONG_KIND: dict[str, tuple[Call, type[Exception], tuple[str, ...]]] = {
 
 GENTLE = mm.algorithms.ogd(step=mm.steps.constant(0.01))
 WRONG_KIND |= {
+    "a name for a study": (lambda: importlib.import_module("mnemesh.lab").run("fig1b", "nowhere"), E.SweepError, ("run\\(str\\)", "a Spec is needed", "read")),
     "a list for simulate": (lambda: mm.simulate([small(), small()], GENTLE, stream()), E.MnemeshError, ("simulate_many",)),
     "starts of other runs": (lambda: mm.simulate_many(small(), [GENTLE] * 3, stream(), initial=np.zeros((2, 4, 2, 3))), E.MnemeshError, ("2 initial memories for 3 runs",)),
     "words for memories": (lambda: mm.simulate(small(), GENTLE, stream(), initial="zeros"), E.MnemeshError, ("initial='zeros'",)),
@@ -232,6 +245,12 @@ WRONG_KIND |= {
     "horizons between rounds": (lambda: mm.simulate(small(), GENTLE, stream(), horizons=[1.5]), E.MnemeshError, ("whole numbers",)),
     "ragged keys": (lambda: mm.Online(small(), GENTLE, key_dim=3, value_dim=2).learn([[1.0, 2, 3], [1]], np.zeros((4, 2))), E.MnemeshError, ("keys=",)),
     "a run by name": (lambda: mm.simulate_many(small(), [GENTLE] * 2, stream()).run("a"), E.MnemeshError, ("no run 'a'",)),
+    "half a shard": (lambda: in_shards(0.5), E.ShardError, ("shards=0.5", "whole number")),
+    "shards in words": (lambda: in_shards("two"), E.ShardError, ("shards='two'", "whole number")),
+    "yes for shards": (lambda: in_shards(True), E.ShardError, ("shards=True", "whole number")),
+    "a name for an algorithm in shards": (lambda: in_shards(2, "ogd"), E.ShardError, ("algorithm: str is no Algorithm",)),
+    "arrays for a stream in shards": (lambda: in_shards(2, data=[1, 2]), E.ShardError, ("stream: list is no Stream",)),
+    "words for horizons in shards": (lambda: in_shards(2, horizons="all"), E.ShardError, ("horizons='all'",)),
     "recall of words": (lambda: small().recall(np.zeros((2, 3)), ["a", "b", "c"]), E.MnemeshError, ("recall of",)),
 }  # fmt: skip
 

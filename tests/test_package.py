@@ -141,7 +141,7 @@ def test_a_wheel_holds_the_package_and_nothing_else(tmp_path):
     names = zipfile.ZipFile(wheel).namelist()
     assert "mnemesh/py.typed" in names
     assert {name for name in names if ".dist-info/" not in name} == {
-        f"mnemesh/{path.relative_to(SOURCE).as_posix()}" for path in SOURCE.rglob("*") if path.suffix == ".py" or path.name == "py.typed"
+        f"mnemesh/{path.relative_to(SOURCE).as_posix()}" for path in SOURCE.rglob("*") if path.suffix in (".py", ".toml", ".jinja") or path.name == "py.typed"
     }
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
@@ -159,6 +159,6 @@ def test_every_dependency_has_a_reason_and_is_pinned_by_name_and_version_alone()
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
-@pytest.mark.parametrize("target", ["demo", "test", "check", "docs", "bench", "study"])
+@pytest.mark.parametrize("target", ["demo", "test", "check", "docs", "bench", "peers", "study"])
 def test_make_knows_what_the_readme_promises(target):
     assert ".venv/bin/" in run("make", "--dry-run", target)

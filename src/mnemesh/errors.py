@@ -21,9 +21,13 @@ __all__ = [
     "MnemeshError",
     "ProblemError",
     "RegretError",
+    "ResultsError",
     "RoutingError",
     "ShapeError",
+    "ShardError",
+    "SpecError",
     "StepError",
+    "SweepError",
     "require",
 ]
 
@@ -96,11 +100,30 @@ class CheckpointError(MnemeshError, ValueError):
     """A file that is not a checkpoint of this run, or of this format."""
 
 
+class SpecError(MnemeshError, ValueError):
+    """A study that says something unknown, of the wrong type, or impossible."""
+
+
+class SweepError(MnemeshError, RuntimeError):
+    """A sweep that cannot start, or could not go on."""
+
+
+class ResultsError(MnemeshError, ValueError):
+    """Files that are no results, of another format, or cannot be written."""
+
+
+class ShardError(MnemeshError, ValueError):
+    """A simulation that cannot be cut into shards, or a shard that was lost."""
+
+
 class MissingExtraError(MnemeshError, ImportError):
     """An optional library is not installed."""
 
 
-_EXTRAS = {"numba": "sim", "scipy": "sim", "jax": "jax"}
+_EXTRAS = {
+    "numba": "sim", "scipy": "sim", "jax": "jax", "dask": "cluster", "distributed": "cluster",
+    "jinja2": "lab", "matplotlib": "lab", "pyarrow": "lab", "rich": "lab", "tomli_w": "lab", "typer": "lab",
+}  # fmt: skip
 
 
 def require(module: str, purpose: str) -> ModuleType:
