@@ -12,4 +12,5 @@ regret   = mm.regret.static(problem, stream, trace)
 print(regret.total[-1] / 2500)                                             # network regret per round at T = 2500
 
 bound    = mm.theory.dam_togd(problem, stream, trees, step=step)           # .printed, .repaired, .sharp, .sharp_sum: network totals over T = 1..rounds
-print(problem.recall(trace.memories[3], stream.keys[0, 3]))                # agent 3 answers a cue
+print("never more than", bound.sharp_sum[-1] / 2500)                       # per round, too
+print("agent 3 recalls", problem.recall(trace.memories[3], stream.keys[0, 3]).round(2))  # its answer to a cue

@@ -13,7 +13,9 @@ from jaxtyping import install_import_hook  # noqa: E402
 
 COMPILED = {"lanes", "kernel"}  # numba reads these functions itself, and cannot read a wrapper
 SOURCES = Path(__file__).parents[1] / "src"
+BUSY = {"books", "learning", "protocol", "sums", "view", "wire", "embedded"}  # called a thousand times a round: a check takes longer than the call
 modules = [path.relative_to(SOURCES).with_suffix("") for path in SOURCES.rglob("*.py") if path.stem not in {"__init__", *COMPILED}]
+modules = [module for module in modules if "live" not in module.parts or not BUSY & set(module.parts)]
 install_import_hook([".".join(module.parts) for module in modules], "beartype.beartype" if find_spec("beartype") else None)
 
 from hypothesis import settings  # noqa: E402

@@ -29,7 +29,9 @@ from mnemesh.cli import printing
 from mnemesh.cli.application import app
 from mnemesh.cli.endings import CODES
 from mnemesh.cli.options import assignment
-from mnemesh.lab import catalogue
+from mnemesh.lab import build, catalogue
+from mnemesh.lab.findings import findings
+from mnemesh.lab.paper import Reproduction
 from synthetic import make, paper
 from synthetic import spec as synthetic_spec
 from test_docs import agree
@@ -146,7 +148,7 @@ def test_a_closed_pipe_is_silent(tmp_path):
 def test_a_full_disk_is_one_line(tmp_path):
     with Path("/dev/full").open("w") as full:
         done = subprocess.run([sys.executable, "-m", "mnemesh", "list"], stdout=full, stderr=subprocess.PIPE, env=plain_environment(), cwd=tmp_path, check=False)
-    assert done.returncode == 2 and done.stderr.decode().startswith("mnemesh: ") and done.stderr.count(b"\n") == 1
+    assert (done.returncode, done.stderr.decode()) == (2, "mnemesh: No space left on device: the output.\n")
 
 
 def test_a_terminal_that_lacks_letters_shows_others(tmp_path):
@@ -174,15 +176,37 @@ def test_list_follows_the_registries(monkeypatch):
         """
 
     mm.losses.register("squashed", squashed)
-    assert rows("list", "losses")[-1] == {"name": "squashed", "settings": "limit=2.0", "what it is": "Nothing above a limit."}
+    assert rows("list", "losses")[-1] == {"name": "squashed", "settings": ["limit=2.0"], "what it is": "Nothing above a limit."}
     assert "squashed" in {row["kind"]: row["names"] for row in rows("list")}["losses"]
 
 
 def test_list_shows_what_a_maker_takes():
     topologies = {row["name"]: row["settings"] for row in rows("list", "topologies")}
-    assert topologies["small_world"] == "agents, neighbours=4, rewired=0.1, seed"
+    assert topologies["small_world"] == ["agents", "neighbours=4", "rewired=0.1", "seed"]
+    assert "agents, neighbours=4, rewired=0.1, seed" in printed("list", "topologies")
     engines = {row["name"]: row["installed"] for row in rows("list", "engines")}
     assert set(engines) == {"auto", "numpy", "numba", "jax"} and engines["numpy"] is True
+
+
+def test_list_says_what_a_spec_supplies(monkeypatch):
+    """What the lab hands to the makers, against what the lists and the page on studies say of it."""
+    supplied: dict[str, set[str]] = {}
+    make = build.made
+
+    def recorded(maker: Any, choice: Any, at: str, error: Any, **settings: Any) -> Any:
+        supplied[at] = set(settings)
+        return make(maker, choice, at, error, **settings)
+
+    monkeypatch.setattr(build, "made", recorded)
+    spec = lab.parse(TINY + 'features = "identity"\n')
+    world = build.World(spec, 1, spec.rounds)
+    world.algorithm(spec.algorithms[1])
+    page = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8").partition("| part | supplied |")[2].partition("\n\n")[0]
+    on_page = {part: set(re.findall("`(.*?)`", names)) for parts, names in re.findall(r"^\| (.*) \| (.*) \|$", page, re.M) for part in re.findall("`(.*?)`", parts)}
+    for kind, part in zip(catalogue.KINDS[:-2], ("loss", "algorithms.dam_togd", "topology", "routing", "features", "domain", "algorithms.dam_togd.step", "interest", "stream"), strict=True):
+        noted = catalogue.catalogue(kind).note.partition(" supplied by")[0]
+        assert set(re.findall(r"\w+", noted)) - {"and", "are", "is"} == supplied[part], kind
+        assert on_page.get("[[algorithms]]" if kind == "algorithms" else part, set()) == supplied[part], kind
 
 
 @pytest.mark.parametrize("name", lab.shipped())
@@ -262,6 +286,19 @@ def test_routes_prints_a_tree(here, root):
     assert relays == set(parents) - set(trees.interest.row(root)[0].tolist())
 
 
+def test_routes_prints_a_tree_as_json(here):
+    changes = ["--topology", "grid", "--set", "topology.rows=3", "--set", "topology.columns=4", "--set", "interest={name='nearest', count=3}"]
+    first, *others = rows("routes", "tiny.toml", *changes, "--root", "4", "--all")
+    graph = mm.topology.grid(3, 4)
+    trees = mm.routing.steiner(graph, mm.interest.nearest(graph, 3))
+    assert first["root"] == 4 and others and all("tree" not in row for row in others)
+    assert {row["agent"]: row["parent"] for row in first["tree"]} == trees.parents[4]
+    partners, weights = trees.interest.row(4)
+    told = {row["agent"]: (row["weight"], row["delay"]) for row in first["tree"] if row["weight"] is not None}
+    delays = trees.delays[trees.starts[4] : trees.starts[5]]
+    assert told == {int(m): (pytest.approx(w), tau) for m, w, tau in zip(partners, weights, delays, strict=True)}
+
+
 @pytest.mark.parametrize("kind", ["png", "svg", "pdf"])
 def test_routes_draws(here, kind):
     printed("routes", "tiny.toml", "--root", "2", "--out", f"tree.{kind}")
@@ -300,6 +337,30 @@ def test_run_takes_seeds_changes_and_a_folder(here):
     assert set(results.column("seed")) == {1, 2, 3} and set(results.column("engine")) == {"numpy"}
 
 
+def test_a_study_finds_modules_beside_it_and_in_the_current_folder(here):
+    """As the console script starts, without the current folder on the path; worker processes find them, too."""
+    (here / "elsewhere").mkdir()
+    parts = "import mnemesh as mm\nmm.losses.register({name!r}, mm.losses.maker('delta'))\n"
+    (here / "elsewhere" / "beside.py").write_text(parts.format(name="beside"))
+    (here / "current.py").write_text(parts.format(name="current"))
+    (here / "elsewhere" / "mine.toml").write_text('imports = ["beside", "current"]\nloss = "beside"\n' + TINY)
+    for folder, start in (("one", ["-P", "-c", "from mnemesh.cli import main; main()"]), ("two", ["-m", "mnemesh"])):
+        words = [sys.executable, *start, "run", "elsewhere/mine.toml", "--workers", "1", "--out", folder]
+        done = subprocess.run(words, cwd=here, env=plain_environment(), capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert {"code of beside", "code of current"} < set(lab.open_results(here / folder).versions)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="descriptors are closed otherwise there")
+def test_closed_output_goes_nowhere(here):
+    """The results are kept, and no file is written to in the output's place."""
+    words = [sys.executable, "-m", "mnemesh", "run", "tiny.toml", "--workers", "1", "--out", "there"]
+    done = subprocess.run(["sh", "-c", shlex.join(words) + " >&-"], cwd=here, env=plain_environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "Traceback" not in done.stderr and "results in there" in done.stderr, done.stderr
+    assert lab.open_results(here / "there").spec.name == "tiny"
+    assert subprocess.run(["sh", "-c", shlex.join([*words[:3], "list"]) + " >&- 2>&-"], cwd=here, env=plain_environment(), check=False).returncode == 0
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C is sent otherwise there")
 def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(here):
     words = [sys.executable, "-m", "mnemesh", "run", "swept.toml", "--set", "rounds=15000", "--set", "horizons=3", "--out", "kept", "--workers", "1", "--engine", "numpy"]
@@ -324,13 +385,14 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """`reproduce` without its hours: the results are those of a function that the test knows."""
     seen: dict[str, Any] = {"regret": paper}
 
-    def reproduce(what: str, *, out: Any, executor: Any, progress: Any, **settings: Any) -> Path:
+    def reproduce(what: str, *, out: Any, executor: Any, progress: Any, **settings: Any) -> Reproduction:
         seen.update(settings, what=what, out=Path(out))
+        played: list[Any] = []
         for name in ("fig1b", "fig1c", "fig1d") if what == "all" else (what,):
             progress(1.0, 2.0, name)
             (Path(out) / name).mkdir(parents=True)
-            make(Path(out) / name, synthetic_spec(name), seen["regret"])
-        return Path(out) / "report.html"
+            played.append(make(Path(out) / name, synthetic_spec(name), seen["regret"]))
+        return Reproduction(Path(out) / "the-page.html", tuple(played), findings(played))
 
     monkeypatch.setattr("mnemesh.lab.paper.reproduce", reproduce)
     return seen
@@ -341,7 +403,9 @@ def test_reproduce_prints_the_findings_that_hold(here, pretended):
     assert done.exit_code == 0, done.stderr
     found = json.loads(done.stdout)
     assert {row["figure"] for row in found} == {"1(b)", "1(c)", "1(d)"} and {row["verdict"] for row in found} == {"holds"}
-    assert pretended["out"] == Path("out/paper-20") and (pretended["seeds"], pretended["quick"]) == (20, False)
+    assert pretended["out"] == Path("out/paper-20") and (pretended["seeds"], pretended["quick"]) == (None, False)
+    paths = ("results in out/paper-20,", "pictures in out/paper-20/figures and in each panel's own,", "all of it in out/paper-20/the-page.html")
+    assert all(path in done.stderr for path in paths), done.stderr
 
 
 def test_reproduce_names_the_findings_that_fail_and_ends_with_3(here, pretended):
@@ -350,13 +414,23 @@ def test_reproduce_names_the_findings_that_fail_and_ends_with_3(here, pretended)
     assert done.exit_code == 3
     assert "2 of 4 findings failed" in done.stderr.splitlines()[-1] and "OGD falls with T" in done.stderr.splitlines()[-1]
     assert "fails" in done.stdout and "holds" in done.stdout
-    assert pretended["out"] == Path("out/quick") and (pretended["seeds"], pretended["quick"]) == (4, True)
+    assert pretended["out"] == Path("out/quick-4") and (pretended["seeds"], pretended["quick"]) == (4, True)
+    assert "pictures in out/quick-4/fig1b/figures, all of it in out/quick-4/the-page.html" in done.stderr
+
+
+@pytest.mark.parametrize(("words", "folder", "seeds"), [
+    ("", "paper-20", None), ("--quick", "quick", None), ("--seeds 7", "paper-7", 7), ("--quick --seeds 7", "quick-7", 7), ("--quick --out there", "../there", None),
+])  # fmt: skip
+def test_reproduce_names_its_folder_after_what_is_asked(words, folder, seeds, here, pretended):
+    assert told("reproduce", "fig1c", *words.split()).exit_code == 0
+    assert Path("out", folder).resolve() == pretended["out"].resolve() and pretended["seeds"] == seeds
 
 
 def test_reproduce_draws_the_network(here):
     done = told("reproduce", "fig1a", "--out", "network")
     assert done.exit_code == 0 and done.stdout == "", done.stderr
-    assert (here / "network" / "report.html").exists() and "report.html" in done.stderr
+    assert (here / "network" / "report-fig1a.html").exists() and "network/report-fig1a.html" in done.stderr
+    assert "network/fig1a/figures" in done.stderr and (here / "network" / "fig1a" / "figures" / "fig1a.png").exists()
 
 
 # plot and compare.
@@ -413,12 +487,25 @@ WRONG = {
     "nothing to list": ("list loses", ["loses", "did you mean 'losses'"]),
     "no spec to print": ("spec fig2", ["fig2", "did you mean"]),
     "no spec to bound": ("bound", ["SPEC"]),
-    "no bounded domain": ("run tiny.toml --set algorithms.ogd.step.c=-1.0", ["-1.0", "positive"]),
+    "a negative rate": ("run tiny.toml --set algorithms.ogd.step.c=-1.0", ["-1.0", "positive"]),
+    "no comparator in an unbounded domain": ("run tiny.toml --set domain=everything --set loss=linear", ["everything()", "no comparator", "Use a ball or a box"]),
+    "seeds twice": ("run tiny.toml --seeds 2 --set seeds=1", ["seeds is set twice", "--seeds and --set"]),
+    "an engine twice": ("run tiny.toml --engine numpy --set engine=numba", ["engine is set twice"]),
+    "a topology twice": ("routes tiny.toml --topology ring --set topology=star", ["topology is set twice"]),
+    "a key twice": ("run tiny.toml --set rounds=30 --set rounds=40", ["rounds is set twice, by --set:"]),
+    "a folder without a name": ("run tiny.toml --out ''", ["--out", "names nothing"]),
+    "a spec without a name": ("run ''", ["names nothing"]),
+    "results without a name": ("plot ''", ["names nothing"]),
+    "a picture without a name": ("routes --out ''", ["--out", "names nothing"]),
+    "a folder of several studies": ("plot several", ["'several'", "name one of several/fig1b, several/fig1c."]),
+    "several studies to compare": ("compare others several", ["name one of several/fig1b"]),
+    "a study that was stopped": ("plot stopped", ["'stopped' was not finished", "`mnemesh run stopped/spec.toml --out stopped` goes on"]),
     "no such root": ("routes tiny.toml --root 5", ["agent 5", "0..4"]),
     "no such topology": ("routes tiny.toml --topology rng", ["rng", "did you mean 'ring'"]),
     "a topology without its size": ("routes tiny.toml --topology ring", ["'agents'", "not stated"]),
     "a picture of no kind": ("routes tiny.toml --out tree.gif", ["tree.gif", ".png"]),
-    "a picture nowhere": ("routes tiny.toml --out tiny.toml/tree.png", ["tiny.toml/tree.png", "cannot be written"]),
+    "a picture nowhere": ("routes tiny.toml --out tiny.toml/tree.png", ["tiny.toml/tree.png", "cannot be written", "'tiny.toml' is a file, not a folder"]),
+    "a picture further down": ("routes tiny.toml --out tiny.toml/a/b/tree.png", ["'tiny.toml' is a file, not a folder"]),
     "a negative seed": ("routes tiny.toml --seed -1", ["seed=-1"]),
     "no folder of results": ("plot nowhere", ["nowhere", "no folder"]),
     "a folder without results": ("plot empty", ["results.parquet"]),
@@ -450,6 +537,11 @@ def wrong(here: Path) -> Path:
         (here / name).mkdir()
         told = make(here / name, synthetic_spec(seeds=seeds)).spec
         (here / name / "spec.toml").write_text(told.text, encoding="utf-8")
+    for name in ("fig1c", "fig1b"):
+        (here / "several" / name).mkdir(parents=True)
+        make(here / "several" / name, synthetic_spec(name, seeds=1))
+    (here / "stopped" / "batches").mkdir(parents=True)
+    (here / "stopped" / "spec.toml").write_text(TINY)
     _rewrite(here / "future" / "results.parquet", b"mnemesh.format", b"999")
     return here
 
@@ -558,7 +650,9 @@ def test_without_a_terminal_there_is_a_line_now_and_then(monkeypatch, capsys):
     with printing.progress_bar() as tell:
         tell(0.0, 4.0, "batch 0 of 4")
         tell(1.0, 4.0, "batch 1 of 4")
-    first, second = capsys.readouterr().err.splitlines()
+        tell(0.0, 0.0, "batch 4 of 4")
+    first, second, last = capsys.readouterr().err.splitlines()
+    assert last.startswith("batch 4 of 4: 100%")  # all of it was there already
     assert first.startswith("batch 0 of 4: 0%") and second.startswith("batch 1 of 4: 25%") and second.endswith(" left")
 
 

@@ -213,8 +213,10 @@ def test_registries():
     mine = registry.Registry("thing", errors.LossError, {"apple": lambda: 1})
     mine.register("pear", lambda size=2: size)
     assert mine.names() == ("apple", "pear") and mine.get("pear", size=3) == 3
-    with pytest.raises(errors.LossError, match=r"did you mean 'apple'.*There are apple, pear"):
+    with pytest.raises(errors.LossError, match=r"^there is no thing 'appel': did you mean 'apple'\? There are apple, pear\.$"):
         mine.get("appel")
+    with pytest.raises(errors.LossError, match=r"^there is no thing 'x': there are apple, pear\.$"):
+        mine.get("x")
     with pytest.raises(errors.LossError, match="registered thing already"):
         mine.register("pear", lambda: 0)
 

@@ -125,7 +125,7 @@ def test_import_takes_no_longer_than_importing_numpy_did(tmp_path):
 
 
 def test_reading_order_is_import_order():
-    assert "1 kept, 0 broken" in run(str(Path(sys.executable).with_name("lint-imports")), "--no-cache")
+    assert "3 kept, 0 broken" in run(str(Path(sys.executable).with_name("lint-imports")), "--no-cache")
 
 
 def test_the_version_is_the_same_everywhere():

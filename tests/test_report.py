@@ -1,6 +1,7 @@
 """The report: one page that needs nothing from outside, says what it shows, and escapes what it is told. And the paper's figure, end to end."""
 
 import base64
+import importlib
 import re
 from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
@@ -8,10 +9,12 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+import mnemesh as mm
 from mnemesh.errors import ResultsError, SpecError
 from mnemesh.lab import open_results, read, shipped
 from mnemesh.lab import paper as reproduction
 from mnemesh.lab.findings import findings
+from mnemesh.lab.panels import plan
 from mnemesh.lab.report import RULE, report, section, write
 from synthetic import PANELS, make, paper, spec
 
@@ -104,7 +107,31 @@ def test_several_results_make_one_report_and_none_is_refused(tmp_path):
 @pytest.mark.parametrize("trouble", [float("inf"), -1.0, 0.0])
 def test_a_report_survives_regret_of_any_kind(trouble, tmp_path):
     troubled = make(tmp_path, spec("t", ('"stream.correlation" = [0.0, 1.0]',), seeds=1), lambda *_: trouble)
-    read_page(report(troubled))
+    page = read_page(report(troubled))
+    assert "over 1 seed" not in page.text and "means over" not in page.text and "Mean over" not in page.text and "intervals from" not in page.text
+    (image,) = page.all("img")
+    assert ", one seed. OGD " in image["alt"] and " inf " not in image["alt"] and "one seed, no intervals." in page.text and page.text.count("One seed: no intervals") == 1
+
+
+def test_one_seed_has_findings_without_intervals(tmp_path):
+    found = findings([make(tmp_path, spec("fig1d", seeds=1))])
+    page = read_page(write(tmp_path / "report.html", [], title="One", findings=found))
+    assert "without intervals: one seed says nothing about the spread" in page.text and "means over the seeds" not in page.text
+
+
+@pytest.mark.parametrize("name", ["again", "findings", "settings", "the-findings", "to-run-again", "study-1"])
+def test_a_study_may_be_called_like_a_part_of_the_page(name, tmp_path):
+    results = make(tmp_path, spec(name, seeds=2))
+    read_page(write(tmp_path / "page.html", [section(results), section(results)], title="x", findings=findings([results])))
+
+
+def test_a_report_takes_its_panels_from_the_results_once(tmp_path, monkeypatch):
+    results, asked = make(tmp_path, spec("fig1c", seeds=2)), []
+    for module in ("figures", "report"):
+        found = importlib.import_module(f"mnemesh.lab.{module}")
+        monkeypatch.setattr(found, "plan", lambda given: asked.append(given) or plan(given))
+    report(results)
+    assert len(asked) == 1
 
 
 @pytest.mark.parametrize("name", shipped())
@@ -112,6 +139,8 @@ def test_a_quick_spec_is_a_smaller_one_of_the_same_kind(name):
     whole = read(name)
     less = reproduction.quick(whole)
     assert less.seed_list == whole.seed_list[:5] and less.rounds == min(whole.rounds, 2500) and less.tuning == whole.tuning
+    assert ("goes on beyond" in whole.about) == (name == "fig1b") and "goes on beyond" not in less.about
+    assert less.about.strip() and less.about.split() == whole.about.split()[: len(less.about.split())]
     assert less.swept == whole.swept and less.algorithms == whole.algorithms and less.horizon_list[-1] == less.rounds
     for axis, before in zip(less.sweep, whole.sweep, strict=True):
         for (_, kept), (_, values) in zip(axis.columns, before.columns, strict=True):
@@ -129,10 +158,11 @@ def test_figure_1_from_nothing_to_a_report(tmp_path, monkeypatch):
     monkeypatch.setattr(reproduction, "read", tiny)
     told = []
     with ThreadPoolExecutor(1) as pool:
-        path = reproduction.reproduce("all", seeds=2, out=tmp_path, executor=pool, progress=lambda *step: told.append(step))
+        path, results, found = reproduction.reproduce("all", seeds=2, out=tmp_path, executor=pool, progress=lambda *step: told.append(step))
     page = read_page(path)
+    assert [each.spec.name for each in results] == list(PANELS) and found == findings(results) and len(found) == 10
     assert path == tmp_path / "report.html" and len(page.all("img")) == 5
-    for words in ("Figure 1(a): the network", "Figure 1(d)", "What the paper leaves open", "not measured", "mnemesh reproduce all --seeds 2 --out", "Metropolis"):
+    for words in ("Figure 1(a): the network", "Figure 1(d)", "What the paper leaves open", "not measured", f"mnemesh reproduce all --seeds 2 --out {tmp_path}", "Metropolis"):
         assert words in page.text, words
     assert {file.name for file in (tmp_path / "figures").iterdir()} == {"figure1.png", "figure1.svg", "figure1.pdf"}
     assert (tmp_path / "fig1a" / "figures" / "fig1a.pdf").exists()
@@ -141,9 +171,27 @@ def test_figure_1_from_nothing_to_a_report(tmp_path, monkeypatch):
     assert parts == sorted(parts) and len(totals) == 1 and totals.pop() == pytest.approx(parts[-1]) and told[0][2].startswith("fig1b: ")
 
 
+@pytest.mark.parametrize(("settings", "seeds", "command"), [
+    ({}, 20, "fig1d"), ({"quick": True}, 5, "fig1d --quick"), ({"quick": True, "seeds": 1}, 1, "fig1d --quick --seeds 1"), ({"seeds": 3}, 3, "fig1d --seeds 3"),
+])  # fmt: skip
+def test_the_seeds_that_are_asked_for_are_played(settings, seeds, command, tmp_path, monkeypatch):
+    monkeypatch.setattr(reproduction, "read", tiny)
+    with ThreadPoolExecutor(1) as pool:
+        page, (results,), found = reproduction.reproduce("fig1d", out=tmp_path, executor=pool, **settings)
+    assert len(results.spec.seed_list) == seeds and len(found) == 2 and page == tmp_path / "report-fig1d.html"
+    text = read_page(page).text
+    assert f"mnemesh reproduce {command} --out {tmp_path}" in text
+    assert ("the quick version" in text) == ("quick" in settings) and ("and one seed." in text) == (seeds == 1)
+
+
 def test_the_network_alone_needs_no_simulation(tmp_path):
-    page = read_page(reproduction.reproduce("fig1a", out=tmp_path))
-    assert "20 agents" in page.text and "Findings" not in page.text
+    (tmp_path / "report.html").write_text("the report on all of it")
+    path, results, found = reproduction.reproduce("fig1a", out=tmp_path)
+    page = read_page(path)
+    assert "20 agents" in page.text and "Findings" not in page.text and (results, found) == ((), ())
+    assert path == tmp_path / "report-fig1a.html" and (tmp_path / "report.html").read_text() == "the report on all of it"
+    trees = mm.routing.steiner(mm.topology.default(), mm.interest.dirichlet(20, own=10.0, others=2.0, seed=1))
+    assert f"agent 0 hears of them, 2 to {trees.delay[0].max()} rounds" in page.text
     with pytest.raises(SpecError, match="did you mean 'fig1b'"):
         reproduction.reproduce("fig1B", out=tmp_path)
 

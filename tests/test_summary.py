@@ -1,8 +1,10 @@
 """The numbers behind the figures: against scipy, against closed forms, and findings that hold and that fail."""
 
 import json
+import tracemalloc
 
 import numpy as np
+import pyarrow
 import pytest
 import scipy.stats
 from hypothesis import given
@@ -62,22 +64,27 @@ def test_slopes_and_exponents_are_those_of_the_power_law(power):
     assert (point, label) == (0, "OGD") and summary.slope(run, 1250, 2500).mean == pytest.approx(-0.8)  # between horizons, too
 
 
-def test_curves_are_means_over_seeds(tmp_path):
-    told = spec("fig1c", seeds=4)
-    results = make(tmp_path / "c", told)
-    curve = gather.curve(results, "C-DOGD", x="stream.correlation")
-    assert curve.x == (0.0, 0.25, 0.5, 0.75, 1.0) and curve.seeds == 4
-    for i, rho in enumerate(curve.x):
-        values = [paper({"stream.correlation": rho}, "C-DOGD", seed, 2500) / 2500 for seed in (1, 2, 3, 4)]
-        np.testing.assert_allclose((curve.mean[i], curve.low[i], curve.high[i]), interval(values))
-    against = gather.curve(results, "OGD", where={"stream.correlation": 0.5})
-    assert against.x == tuple(told.horizon_list.tolist())
-    with pytest.raises(ResultsError, match="5 points"):
-        gather.curve(results, "OGD")
-    two = make(tmp_path / "two", spec("two", ('"stream.correlation" = [0.0, 1.0]', '"interest.others" = [1.0, 2.0]')))
-    with pytest.raises(ResultsError, match=r"share one interest\.others"):
-        gather.curve(two, "OGD", x="interest.others")
-    assert gather.curve(two, "OGD", x="interest.others", where={"stream.correlation": 1.0}).x == (1.0, 2.0)
+def test_labels_come_in_the_spec_s_order_and_runs_in_that_of_points_whatever_the_rows_do(tmp_path):
+    results = make(tmp_path, spec("fig1c", seeds=3))
+    mixed = np.random.default_rng(1).permutation(results.results.num_rows)
+    shuffled = type(results)(results.folder, results.spec, results.versions, results.results.take(mixed), results.tuning)
+    assert gather.labels(shuffled) == ("OGD", "DAM-TOGD", "C-DOGD")
+    found = gather.runs(shuffled, "regret")
+    assert list(found) == [(point, label) for point in range(5) for label in gather.labels(results)]
+    for (point, label), run in found.items():
+        place = gather.places(results)[point]
+        assert run.seeds.tolist() == [1, 2, 3] and run.horizons.tolist() == results.spec.horizon_list.tolist()
+        np.testing.assert_allclose(run.values, [[paper(place, label, seed, T) for T in run.horizons.tolist()] for seed in (1, 2, 3)])
+
+
+def test_labels_of_many_rows_are_found_without_a_python_string_for_each(tmp_path):
+    """A million rows, and less than a megabyte."""
+    results = make(tmp_path, spec("fig1b", seeds=10, horizons=10))
+    large = type(results)(results.folder, results.spec, results.versions, pyarrow.concat_tables([results.results] * 3000), results.tuning)
+    tracemalloc.start()
+    assert gather.labels(large) == ("OGD", "DAM-TOGD", "C-DOGD")
+    assert tracemalloc.get_traced_memory()[1] < 2**20
+    tracemalloc.stop()
 
 
 def test_rows_that_are_missing_are_noticed(tmp_path):
@@ -114,6 +121,25 @@ def test_a_rate_at_the_edge_of_its_grid_is_told(tmp_path):
     assert summary.rates_table(moved).column("at edge") == (True,) * 3
 
 
+def test_the_round_at_which_rates_are_chosen_is_told(tmp_path):
+    note = lambda name, **changes: summary.rates_table(make(tmp_path / name, spec("x", ("rounds = [1000, 2500]",) if "swept" in name else ()).with_(**changes))).note  # noqa: E731
+    assert "at T = 2,500, mean over the tuning seeds, which are none" in note("one")
+    assert "at T = 500, on one tuning seed, which is none" in note("two", tuning={"rounds": 500, "seeds": 1})
+    assert "at the end of each point's tuning rounds, mean" in note("swept")
+    assert "at T = 500, mean" in note("swept, at one T", tuning={"rounds": 500})
+
+
+def test_what_cannot_be_negative_has_no_negative_interval(tmp_path):
+    """OGD and DAM-TOGD change places from seed to seed, and are alike in the mean."""
+
+    def near(place, label, seed, T):
+        sign = {"OGD": 1, "DAM-TOGD": -1}.get(label, 0)
+        return paper(place, "C-DOGD", 1, T) + sign * T * (-1) ** seed * 30.0 * (place["stream.correlation"] == 1)
+
+    alike = next(each for each in findings([make(tmp_path, spec("fig1c"), near)]) if "alike" in each.claim)
+    assert alike.low == 0.0 < alike.measured < alike.high
+
+
 def test_traffic_is_told_once_where_it_is_the_same(tmp_path):
     results = make(tmp_path / "c", spec("fig1c"))
     assert summary.traffic_table(results).column("algorithm") == ("DAM-TOGD", "C-DOGD")
@@ -132,10 +158,11 @@ def test_variants_are_told_against_the_first_line_of_their_algorithm_seed_by_see
     (row,) = table.records()
     mine = np.array([10.0 + seed for seed in more])
     differences = 100 * mine * (np.array(list(more.values())) - 1) / mine.mean()
-    expected = scipy.stats.t.interval(0.95, 4, differences.mean(), scipy.stats.sem(differences))
+    residuals = differences - differences.mean() * mine / mine.mean()  # of a ratio of means, by the delta method
+    expected = scipy.stats.t.interval(0.95, 4, differences.mean(), scipy.stats.sem(residuals))
     assert (row["variant"], row["against"]) == ("DAM two", "DAM one")
     assert row["regret, %"] == pytest.approx(differences.mean())
-    assert (row["low"], row["high"]) == pytest.approx(expected)
+    assert (row["low"], row["high"]) == pytest.approx(expected, rel=0.02)
     assert row["messages, %"] == pytest.approx(-20)
     assert not variants_table(make(tmp_path / "none", spec())).rows
 
@@ -146,6 +173,14 @@ def test_comparing_tells_bytes_from_numbers_from_neither(tmp_path):
     assert set(summary.compare(first, tmp_path / "a").column("outcome")) == {"same bytes"}
     nudged = make(tmp_path / "n", told, lambda *where: paper(*where) * (1 + 1e-12))
     assert set(summary.compare(first, nudged).column("outcome")) == {"same numbers"}
+    threads = make(tmp_path / "t", told, lambda *where: paper(*where) * (1 + 1e-7))  # what another number of threads does to float32
+    assert set(summary.compare(first, threads).column("outcome")) == {"same numbers"} and "to 1e-05 of their size, as float32 allows" in summary.compare(first, threads).note
+    double = told.with_(dtype="float64")
+    exact = summary.compare(make(tmp_path / "d", double), make(tmp_path / "e", double, lambda *where: paper(*where) * (1 + 1e-7)))
+    assert set(exact.column("outcome")) == {"differs"} and "to 1e-09 of their size, as float64 allows" in exact.note
+    both = spec("both", ('dtype = ["float32", "float64"]',), ("ogd",))
+    apart = summary.compare(make(tmp_path / "p", both), make(tmp_path / "q", both, lambda *where: paper(*where) * (1 + 1e-7)))
+    assert apart.column("outcome") == ("same numbers", "differs") and "1e-09 or 1e-05" in apart.note
 
     def other(place, label, seed, T):
         return paper(place, label, seed, T) + (seed * T if label == "OGD" else 0.0)

@@ -13,12 +13,16 @@ __all__ = [
     "DivergenceError",
     "DomainError",
     "EngineError",
+    "FaultError",
     "FeatureError",
     "GraphError",
     "InterestError",
+    "KeyFileError",
     "LossError",
+    "MeshError",
     "MissingExtraError",
     "MnemeshError",
+    "NetworkError",
     "ProblemError",
     "RegretError",
     "ResultsError",
@@ -27,7 +31,9 @@ __all__ = [
     "ShardError",
     "SpecError",
     "StepError",
+    "StoreError",
     "SweepError",
+    "WireError",
     "require",
 ]
 
@@ -116,12 +122,40 @@ class ShardError(MnemeshError, ValueError):
     """A simulation that cannot be cut into shards, or a shard that was lost."""
 
 
+class FaultError(MnemeshError, ValueError):
+    """A schedule of failures that cannot be played."""
+
+
+class MeshError(MnemeshError, ValueError):
+    """A network that cannot be built, or something that one of its agents cannot do."""
+
+
+class NetworkError(MnemeshError, ValueError):
+    """A network file that says something unknown, of the wrong type, or impossible."""
+
+
+class KeyFileError(MnemeshError, ValueError):
+    """A key or a certificate that is missing, expired, or not the one that is needed."""
+
+
+class StoreError(MnemeshError, RuntimeError):
+    """An agent's file that cannot be used, or something that it could not keep."""
+
+
+class WireError(MnemeshError, ValueError):
+    """A frame that no agent of this network can have sent; `reason` says in a word or two why, for whoever counts them."""
+
+    def __init__(self, message: str, reason: str = "malformed") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
 class MissingExtraError(MnemeshError, ImportError):
     """An optional library is not installed."""
 
 
 _EXTRAS = {
-    "numba": "sim", "scipy": "sim", "jax": "jax", "dask": "cluster", "distributed": "cluster",
+    "cryptography": "live", "zenoh": "live", "numba": "sim", "scipy": "sim", "jax": "jax", "dask": "cluster", "distributed": "cluster",
     "jinja2": "lab", "matplotlib": "lab", "pyarrow": "lab", "rich": "lab", "tomli_w": "lab", "typer": "lab",
 }  # fmt: skip
 

@@ -80,8 +80,8 @@ class Registry:
         """The function registered under this name."""
         if name not in self._makers:
             near = difflib.get_close_matches(str(name), self._makers, n=1)
-            hint = f"did you mean {near[0]!r}? " if near else ""
-            raise self._error(f"there is no {self._kind} {name!r}: {hint}There are {', '.join(self._makers)}.")
+            lead = f"did you mean {near[0]!r}? There" if near else "there"
+            raise self._error(f"there is no {self._kind} {name!r}: {lead} are {', '.join(self._makers)}.")
         return self._makers[name]
 
     def get(self, name: str, **settings: Any) -> Any:

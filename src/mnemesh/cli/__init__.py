@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
 
 __all__ = ["main"]
 
 
 def main() -> None:
     """Run the command that the program was started with."""
+    _hold_streams()
     from mnemesh.errors import MissingExtraError, require
 
     try:
@@ -22,3 +25,10 @@ def main() -> None:
     except KeyboardInterrupt:
         print("mnemesh: stopped.", file=sys.stderr)
         sys.exit(130)
+
+
+def _hold_streams() -> None:
+    """Output that was closed before the start goes nowhere, and not into whichever file is opened next."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  # held until the program ends

@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import traceback
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, NoReturn
 
 import typer
@@ -18,7 +20,7 @@ __all__ = ["CODES", "DISAGREES", "STOPPED", "Group", "end"]
 REFUSED, DISAGREES, STOPPED, UNREAD = 2, 3, 130, 141
 CODES = {
     0: "all went well",
-    1: "a fault in mnemesh, with its traceback",
+    1: "a fault in mnemesh or in a module of your own, with its traceback",
     REFUSED: "something is wrong with what was asked for, or missing: one line says what",
     DISAGREES: "`reproduce` ran, and a finding of the paper did not come out",
     STOPPED: "stopped by Ctrl-C",
@@ -59,8 +61,9 @@ class Group(TyperGroup):
         except OSError as refused:
             if refused.errno not in _NO_FAULT_OF_OURS:
                 raise
+            where = refused.filename or ("the output" if _printing(refused) else "")
             _discard_output()
-            end(f"{refused.strerror}{f': {refused.filename}' if refused.filename else ''}.", REFUSED)
+            end(f"{refused.strerror}{f': {where}' if where else ''}.", REFUSED)
 
     def main(self, args: Any = None, prog_name: str | None = None, *, standalone_mode: bool = True, **settings: Any) -> Any:  # type: ignore[override]
         """Parse the command line and run it; a wrong one ends in one line, too."""
@@ -76,6 +79,12 @@ class Group(TyperGroup):
         if not standalone_mode:
             return code
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def _printing(refused: OSError) -> bool:
+    """Whether it came of printing, which names no file."""
+    *_, last = traceback.extract_tb(refused.__traceback__)
+    return Path(last.filename).parent == Path(__file__).parent or "rich" in Path(last.filename).parts
 
 
 def _discard_output() -> None:

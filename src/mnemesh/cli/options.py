@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -16,7 +17,10 @@ from mnemesh.errors import MnemeshError, SpecError
 if TYPE_CHECKING:
     from mnemesh.lab.spec import Spec
 
-__all__ = ["AsJson", "Changes", "DaskAddress", "ResultsFolder", "Seed", "Seeds", "SpecName", "Workers", "assignment", "executor", "names_of", "spec_from", "whole"]
+__all__ = [
+    "AsJson", "Changes", "DaskAddress", "ResultsFolder", "Seed", "Seeds", "SpecName", "Workers", "assignment", "executor", "named", "names_of", "place",
+    "spec_from", "whole",
+]  # fmt: skip
 
 _BARE = re.compile(r"[A-Za-z_][\w.-]*")
 
@@ -60,8 +64,20 @@ def whole(text: str | int) -> int:
         raise typer.BadParameter(f"{text!r} is no whole number.") from None
 
 
-SpecName = Annotated[str, typer.Argument(metavar="SPEC", help="A TOML file, or the name of a shipped spec.", autocompletion=_specs_and_files)]
-ResultsFolder = Annotated[Path, typer.Argument(metavar="RESULTS", help="A folder that `mnemesh run` has filled.")]
+def named(text: str) -> str:
+    """A name or a path that says something."""
+    if not text.strip():
+        raise typer.BadParameter("'' names nothing.")
+    return text
+
+
+def place(text: str | Path) -> Path:
+    """A path that says something."""
+    return Path(named(str(text) if isinstance(text, Path) else text))
+
+
+SpecName = Annotated[str, typer.Argument(metavar="SPEC", help="A TOML file, or the name of a shipped spec.", parser=named, autocompletion=_specs_and_files)]
+ResultsFolder = Annotated[Path, typer.Argument(metavar="RESULTS", parser=place, help="A folder that `mnemesh run` has filled.")]
 Changes = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change the spec: a dotted key, a TOML value. May be repeated.", autocompletion=_keys),
@@ -97,11 +113,25 @@ def spec_from(source: str, changes: Iterable[str] | None, *, first_point: bool =
     from mnemesh.lab.points import override, points
     from mnemesh.lab.spec import read
 
+    options = {key: value for key, value in fields.items() if value is not None}
+    changed = [*options.items(), *map(assignment, changes or ())]
+    keys = [key for key, _ in changed]
+    twice = next((key for key in keys if keys.count(key) > 1), None)
+    if twice is not None:
+        raise SpecError(f"{twice} is set twice, by {f'--{twice} and --set' if twice in options else '--set'}: leave one of the two out, or nobody knows which holds.")
     spec = read(source)
+    if spec.imports:
+        _look_beside(source)
     bring(spec)
     spec = points(spec)[0].spec if first_point else spec
-    changed = [*((key, value) for key, value in fields.items() if value is not None), *map(assignment, changes or ())]
     return override(spec, changed) if changed else spec
+
+
+def _look_beside(source: str) -> None:
+    """Let modules be found beside a spec and in the current folder, as `python -m` finds them; worker processes inherit it."""
+    for folder in (str(Path.cwd()), str(Path(source).resolve().parent)):
+        if sys.path[0] != folder:
+            sys.path.insert(0, folder)
 
 
 @contextmanager

@@ -99,7 +99,11 @@ def progress_bar() -> Iterator[Callable[[float, float, str], None]]:
     """Gives a function of (done, total, words): a bar in a terminal, a line now and then elsewhere; both on stderr."""
     clock = Clock()
     with _bar(clock) if sys.stderr.isatty() else _lines(clock) as tell:
-        yield tell
+
+        def told(done: float, total: float, words: str) -> None:
+            tell(*((done, total) if total else (1.0, 1.0)), words)  # nothing to do is all done
+
+        yield told
 
 
 @contextmanager
@@ -112,7 +116,7 @@ def _lines(clock: Clock) -> Iterator[Callable[[float, float, str], None]]:
         now = time.monotonic()
         if now - last >= _PAUSE:
             last = now
-            note(", ".join(part for part in (f"{words}: {done / max(total, 1e-12):.0%}", f"{span(now - start)} so far", clock.words) if part))
+            note(", ".join(part for part in (f"{words}: {done / total:.0%}", f"{span(now - start)} so far", clock.words) if part))
 
     yield tell
 

@@ -6,16 +6,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from mnemesh.cli.endings import DISAGREES, STOPPED, end
-from mnemesh.cli.options import AsJson, Changes, DaskAddress, Seeds, SpecName, Workers, executor, names_of, spec_from
+from mnemesh.cli.options import AsJson, Changes, DaskAddress, Seeds, SpecName, Workers, executor, names_of, place, spec_from, whole
 from mnemesh.cli.printing import note, progress_bar, show, span
-
-if TYPE_CHECKING:
-    from mnemesh.lab import Results
 
 __all__ = ["reproduce", "run"]
 
@@ -35,18 +32,9 @@ def _panels(incomplete: str) -> list[str]:
     return [name for name in ("all", *PANELS) if name.startswith(incomplete)]
 
 
-def _results(folder: Path, what: str) -> list[Results]:
-    """The results of these panels; (a) is the network alone, and has none."""
-    from mnemesh.lab import open_results
-    from mnemesh.lab.paper import PANELS
-
-    wanted = PANELS if what == "all" else (what,)
-    return [open_results(folder / name) for name in wanted if (folder / name / "results.parquet").exists()]
-
-
 def run(
     spec: SpecName,
-    out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where results go; out/NAME-DIGEST unless given.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FOLDER", parser=place, help="Where results go; out/NAME-DIGEST unless given.")] = None,
     seeds: Seeds = None,
     changes: Changes = None,
     engine: Annotated[str | None, typer.Option(metavar="NAME", help="auto, numpy, numba or jax.", autocompletion=names_of("engines"))] = None,
@@ -74,35 +62,36 @@ def run(
 
 def reproduce(
     what: Annotated[str, typer.Argument(metavar="WHAT", help="fig1a, fig1b, fig1c, fig1d, or all of Figure 1.", autocompletion=_panels)] = "all",
-    seeds: Seeds = None,
-    quick: Annotated[bool, typer.Option("--quick", help="5 seeds, half of the swept values, 2,500 rounds: a first look.")] = False,
-    out: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Where results go; out/paper-SEEDS or out/quick unless given.")] = None,
+    seeds: Annotated[int | None, typer.Option(metavar="N", parser=whole, help="Seeds 1 to N; 20 unless given, 5 with --quick.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Half of the swept values, 2,500 rounds, few seeds: a first look.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", parser=place, help="Where results go; out/paper-20, or out/quick with --quick, unless given; with --seeds N, out/paper-N or out/quick-N."),
+    ] = None,
     workers: Workers = None,
     dask: DaskAddress = None,
     as_json: AsJson = False,
 ) -> None:
     """Reproduce Figure 1 of the paper and check its findings.
 
-    Each panel's results go to a folder of their own, with one report on all. A finding that fails ends the command with exit code 3.
+    Each panel's results go to a folder of their own; report.html is on all of them, report-fig1b.html on one alone. A finding that fails ends the command with exit code 3.
     """
     from mnemesh.lab import paper
-    from mnemesh.lab.findings import findings, findings_table
+    from mnemesh.lab.findings import findings_table
     from mnemesh.lab.summary import regret_table
 
-    count = 20 if seeds is None else seeds
-    folder = out or Path("out") / ("quick" if quick else f"paper-{count}")
+    folder = out or Path("out") / (("quick" if quick else "paper-20") if seeds is None else f"{'quick' if quick else 'paper'}-{seeds}")
     started = time.monotonic()
     with _kept(folder), executor(dask, workers) as pool, progress_bar() as progress:
-        page = paper.reproduce(what, seeds=count, quick=quick, out=folder, executor=pool, progress=progress)
-    played = _results(folder, what)
-    found = findings(played)
+        page, played, found = paper.reproduce(what, seeds=seeds, quick=quick, out=folder, executor=pool, progress=progress)
     if len(played) == 1 and not as_json:
         show(regret_table(played[0]))
         print()
     if found or as_json:
         show(findings_table(found), as_json)
     note(f"computed and drawn in {span(time.monotonic() - started)}")
-    note(f"results in {folder}, all of it in {page}")
+    pictures = f"{folder / 'figures'} and in each panel's own" if what == "all" else f"{folder / what / 'figures'}"
+    note(f"results in {folder}, pictures in {pictures}, all of it in {page}")
     failed = [f"1({each.panel}) {each.claim}" for each in found if each.verdict == "fails"]
     if failed:
         end(f"{len(failed)} of {len(found)} findings failed: {'; '.join(failed)}.", DISAGREES)

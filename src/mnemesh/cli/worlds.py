@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from mnemesh.cli.options import AsJson, Changes, Seed, SpecName, names_of, spec_from, whole
+from mnemesh.cli.options import AsJson, Changes, Seed, SpecName, names_of, place, spec_from, whole
 from mnemesh.cli.printing import note, show
 
 __all__ = ["bound", "routes"]
@@ -20,7 +21,7 @@ def routes(
     changes: Changes = None,
     every: Annotated[bool, typer.Option("--all", help="Compare the trees of every builder.")] = False,
     root: Annotated[int | None, typer.Option(metavar="N", parser=whole, help="Print agent N's tree, and draw it.")] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the graph and a tree: a .png, .svg or .pdf file.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", parser=place, help="Draw the graph and a tree: a .png, .svg or .pdf file.")] = None,
     seed: Seed = 1,
     as_json: AsJson = False,
 ) -> None:
@@ -28,7 +29,7 @@ def routes(
 
     They are those of the spec's first point; --all compares every builder's, --root prints one agent's, --out draws it on the graph.
     """
-    from mnemesh.lab.preview import branches, first_world, picture, planted
+    from mnemesh.lab.preview import branches, first_world, picture, planted, tree
     from mnemesh.lab.preview import routes as table
 
     world = first_world(spec_from(spec, changes, first_point=True, topology=topology, routing=routing), seed)
@@ -37,7 +38,12 @@ def routes(
     lines = [] if root is None else list(branches(own, root))
     if out is not None:
         picture(world, own, root or 0, out)
-    show(table(world, trees), as_json)
+    found = table(world, trees)
+    if as_json and root is not None:  # beside the first row, whose trees they are
+        first, *others = found.records()
+        print(json.dumps([{**first, "root": root, "tree": tree(own, root).records()}, *others], indent=1, ensure_ascii=False))
+    else:
+        show(found, as_json)
     if lines and not as_json:
         print("", f"The tree of agent {root}, {called}:", *lines, sep="\n")
     if out is not None:

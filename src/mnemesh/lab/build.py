@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import importlib
-import inspect
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, final
 
-import msgspec
 import numpy as np
 
 from mnemesh import algorithms, domains, features, interest, losses, routing, steps, streams, topology
 from mnemesh.algorithms.algorithm import Algorithm
-from mnemesh.errors import MissingExtraError, MnemeshError, SpecError
-from mnemesh.lab.refusals import nearest
+from mnemesh.errors import SpecError
 from mnemesh.lab.spec import Line, Spec
-from mnemesh.lab.values import Choice, thaw
 from mnemesh.problem import Problem
+from mnemesh.regret import comparator
 from mnemesh.routing.trees import Trees
+from mnemesh.statistics import add, empty
+from mnemesh.steps import inverse_sqrt
 from mnemesh.streams.stream import Stream
 from mnemesh.types import Graph
+from mnemesh.words.makers import blamed, made, signature
+from mnemesh.words.values import Choice
 
-__all__ = ["World", "bring", "make"]
+__all__ = ["Made", "World", "bring", "make"]
 
 _REGISTRIES = {
     "topology": topology, "interest": interest, "stream": streams, "loss": losses, "features": features,
@@ -31,65 +31,35 @@ _REGISTRIES = {
 }  # fmt: skip
 
 
+_MOST_AGENTS = 10_000_000  # whose graph takes some ten gigabytes
+
+
 def bring(spec: Spec) -> None:
     """Import the modules that register what the spec names."""
     for module in spec.imports:
         try:
             importlib.import_module(module)
-        except ImportError as missing:
-            raise SpecError(f"imports: {module!r} cannot be imported ({missing}): what it registers would be unknown.") from None
+        except Exception as wrong:  # whatever somebody's module may raise
+            said = " ".join(str(wrong).split())
+            raise SpecError(f"imports: {module!r} cannot be imported ({type(wrong).__name__}: {said}): what it registers would be unknown.") from wrong
 
 
 def make(kind: str, choice: Choice, at: str, **supplied: Any) -> Any:
     """What the registry's maker makes of the stated settings, and of those `supplied` that it asks for and nobody stated."""
-    with _blamed(at):
-        maker = _REGISTRIES[kind].maker(choice.name)
-        wanted = _signature(maker)
-        stated = thaw(choice.settings)
-        for name, value in stated.items():
-            if name not in wanted:
-                takes = f"; it takes {', '.join(wanted) or 'no settings'}."
-                raise SpecError(f"{choice.name} takes no {name!r}{nearest(name, wanted) or takes}")
-            _check_type(name, value, wanted[name].annotation)
-        given = {name: value for name, value in supplied.items() if name in wanted and name not in stated}
-        missing = [name for name, one in wanted.items() if one.default is one.empty and name not in stated and name not in given]
-        if missing:
-            raise SpecError(f"{choice.name} needs {missing[0]!r}, which is not stated: nothing stands for it by default.")
-        return maker(**stated, **given)
+    return made(_REGISTRIES[kind].maker, choice, at, SpecError, **supplied)
 
 
-def _signature(maker: Any) -> Mapping[str, inspect.Parameter]:
-    return {
-        name: one
-        for name, one in inspect.signature(maker, eval_str=True).parameters.items()
-        if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY) and not name.startswith("_")
-    }
+class Made:
+    """Graphs, interests and trees that several worlds share: whatever was made of the same choices for the same seed."""
 
+    def __init__(self) -> None:
+        self._known: dict[Any, Any] = {}
 
-def _check_type(name: str, value: Any, wanted: Any) -> None:
-    """Refuse words for numbers and the like, where the maker says what it takes."""
-    if wanted in (inspect.Parameter.empty, Any):
-        return
-    try:
-        msgspec.convert(value, wanted)
-    except msgspec.ValidationError as wrong:
-        said = str(wrong).replace("`", "").replace("str", "text").replace("array", "list")
-        raise SpecError(f"{name} = {value!r}: {said[:1].lower()}{said[1:]}.") from None
-    except TypeError:  # an annotation that msgspec does not know: the maker checks
-        return
-
-
-@contextmanager
-def _blamed(at: str) -> Iterator[None]:
-    """Whatever goes wrong inside is a fault of this key."""
-    try:
-        yield
-    except MissingExtraError:
-        raise
-    except MnemeshError as wrong:
-        raise SpecError(f"{at}: {wrong}") from None
-    except (TypeError, ValueError, OverflowError, ArithmeticError, MemoryError, LookupError) as wrong:
-        raise SpecError(f"{at}: {type(wrong).__name__}, {wrong or 'there is not enough memory'}.") from None
+    def once(self, of: Any, make: Callable[[], Any]) -> Any:
+        """What `make()` gives, made once for these choices."""
+        if of not in self._known:
+            self._known[of] = make()
+        return self._known[of]
 
 
 @final
@@ -100,55 +70,69 @@ class World:
     spec: Spec
     seed: int
     rounds: int
+    made: Made = field(default_factory=Made, repr=False)
     graph: Graph = field(init=False)
     stream: Stream = field(init=False)
     problem: Problem = field(init=False)
 
     def __post_init__(self) -> None:
         spec, seed = self.spec, self.seed
-        self.graph = make("topology", spec.topology, "topology", seed=seed)
+        if isinstance(asked := spec.topology.get("agents"), int) and asked > _MOST_AGENTS:
+            raise SpecError(f"topology.agents = {asked:,}: a graph of more than {_MOST_AGENTS:,} agents does not fit here.")
+        self.graph = self.made.once((spec.topology, seed), lambda: make("topology", spec.topology, "topology", seed=seed))
         agents = self.graph.number_of_nodes()
         self.stream = make("stream", spec.stream, "stream", agents=agents, rounds=self.rounds, seed=seed)
         known = {"agents": agents, "graph": self.graph, "seed": seed, "key_dim": self.stream.key_dim}
-        cares = make("interest", spec.interest, "interest", **known)
+        cares = self.made.once((spec.topology, spec.interest, seed), lambda: make("interest", spec.interest, "interest", **known))
         loss, domain = (make(kind, getattr(spec, kind), kind, **known) for kind in ("loss", "domain"))
         mapped = None if spec.features is None else make("features", spec.features, "features", **known)
-        with _blamed("loss, features, domain, interest"):
+        with blamed("loss, features, domain, interest", SpecError):
             self.problem = Problem(loss, domain, cares, mapped)
-        with _blamed("stream"):
+        with blamed("stream", SpecError):
             if self.stream.rounds != self.rounds:
                 raise SpecError(f"a stream of {self.stream.rounds} rounds, and the spec has rounds = {self.rounds}: leave the stream's rounds out.")
             self.problem.shape(self.stream)
-        self._trees: dict[Choice, Trees] = {}
+            first = add(self.problem, empty(self.problem, self.problem.shape(self.stream)), self.stream.block(0, 1))
+            comparator(self.problem, first)  # a regret that is not defined is refused before anything is played
 
     def trees(self, line: Line) -> Trees:
         """The routing trees of an algorithm: its own, or the spec's."""
-        choice = line.routing or self.spec.routing
-        if choice not in self._trees:
-            at = f"algorithms.{line.called}.routing" if line.routing else "routing"
-            self._trees[choice] = make("routing", choice, at, graph=self.graph, interest=self.problem.interest, seed=self.seed)
-        return self._trees[choice]
+        spec, choice = self.spec, line.routing or self.spec.routing
+        at = f"algorithms.{line.called}.routing" if line.routing else "routing"
+        known = {"graph": self.graph, "interest": self.problem.interest, "seed": self.seed}
+        return self.made.once((spec.topology, spec.interest, choice, self.seed), lambda: make("routing", choice, at, **known))
 
     def routed(self, line: Line) -> bool:
         """Whether an algorithm sends its messages along trees."""
-        return "trees" in _signature(algorithms.maker(line.name))
+        return "trees" in signature(algorithms.maker(line.name))
 
     def algorithm(self, line: Line, step: Any = None) -> Algorithm:
         """The algorithm of a line, at its own step or at this one."""
         at = f"algorithms.{line.called}"
         if step is None:
             step = make("step", line.step, f"{at}.step")
-        with _blamed(at):
-            needed = _signature(algorithms.maker(line.name))
+        with blamed(at, SpecError):
+            needed = signature(algorithms.maker(line.name))
         known: dict[str, Any] = {"step": step, "graph": self.graph, "interest": self.problem.interest, "seed": self.seed}
         if "trees" in needed:
             trees = known["trees"] = self.trees(line)
-            longest = int(np.max(trees.delays))
-            if longest >= self.rounds:
-                raise SpecError(f"rounds = {self.rounds}: the longest delay of {at} is {longest} rounds, so not every reply would come home before the end.")
+            self._check_delay(at, int(np.max(trees.delays)), line)
         made = make("algorithm", Choice(line.name, line.settings), at, **known)
         if not isinstance(made, Algorithm):
             raise SpecError(f"{at}: {line.name} made {made!r}, which is no algorithm.")
-        with _blamed(at):
+        with blamed(at, SpecError):
             made.rows(self.problem)
         return made
+
+    def tried(self, line: Line) -> Algorithm:
+        """The algorithm of a line at its own step or, where its rate is to be chosen, at some: whether it can be made at all."""
+        return self.algorithm(line, step=inverse_sqrt(1.0) if line.tuned else None)
+
+    def _check_delay(self, at: str, longest: int, line: Line) -> None:
+        """Refuse a T at which not every reply has come home."""
+        short = [("rounds", self.rounds)]
+        if line.tuned:
+            short.append(("tuning.rounds", self.spec.tuning_rounds))
+        for key, rounds in short:
+            if longest >= rounds:
+                raise SpecError(f"{key} = {rounds}: the longest delay of {at} is {longest} rounds, so not every reply would come home before the end.")

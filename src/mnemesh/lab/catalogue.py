@@ -11,9 +11,9 @@ from mnemesh import algorithms, domains, features, interest, losses, routing, st
 from mnemesh.engine.choose import ENGINES
 from mnemesh.errors import SpecError
 from mnemesh.lab.points import points
-from mnemesh.lab.refusals import nearest
 from mnemesh.lab.spec import read, shipped
 from mnemesh.lab.tables import Table
+from mnemesh.words.refusals import nearest
 
 __all__ = ["KINDS", "catalogue", "names", "signature", "spec_text"]
 
@@ -28,7 +28,11 @@ _ENGINES = {
     "numba": "agent by agent, compiled: the losses of Table 1, where nobody reads another's memory",
     "jax": "round by round, compiled, on a GPU where there is one: everything, losses by automatic differentiation, too",
 }
-_SUPPLIED = "agents, graph, interest, key_dim, rounds, seed, step and trees are supplied by the spec that a name stands in."
+_ANY = ("agents", "graph", "key_dim", "seed")
+_SUPPLIED: dict[str, tuple[str, ...]] = {
+    "topologies": ("seed",), "interests": _ANY, "losses": _ANY, "features": _ANY, "domains": _ANY, "streams": ("agents", "rounds", "seed"),
+    "routings": ("graph", "interest", "seed"), "algorithms": ("graph", "interest", "seed", "step", "trees"),
+}  # fmt: skip
 
 
 def names(kind: str) -> tuple[str, ...]:
@@ -41,7 +45,7 @@ def names(kind: str) -> tuple[str, ...]:
 def catalogue(kind: str | None = None) -> Table:
     """A kind's names, with their settings and what they are; without a kind, all kinds with their names."""
     if kind is None:
-        return Table("What there is", ("kind", "names"), tuple((each, ", ".join(names(each))) for each in KINDS))
+        return Table("What there is", ("kind", "names"), tuple((each, names(each)) for each in KINDS))
     if kind == "specs":
         return _specs()
     if kind == "engines":
@@ -49,7 +53,7 @@ def catalogue(kind: str | None = None) -> Table:
         return Table("engines", ("name", "installed", "what it is"), engines)
     registry = _known(kind)
     rows = tuple((name, signature(registry.maker(name)), _first_line(registry.maker(name))) for name in names(kind))
-    return Table(kind, ("name", "settings", "what it is"), rows, _SUPPLIED)
+    return Table(kind, ("name", "settings", "what it is"), rows, _supplied(kind))
 
 
 def spec_text(name: str) -> str:
@@ -59,10 +63,17 @@ def spec_text(name: str) -> str:
     return (resources.files(__package__) / "specs" / f"{name}.toml").read_text(encoding="utf-8")
 
 
-def signature(maker: Any) -> str:
+def signature(maker: Any) -> tuple[str, ...]:
     """The settings that a maker takes, with their defaults."""
     taken = inspect.signature(maker).parameters.values()
-    return ", ".join(one.name if one.default is one.empty else f"{one.name}={one.default!r}" for one in taken if not one.name.startswith("_"))
+    return tuple(one.name if one.default is one.empty else f"{one.name}={one.default!r}" for one in taken if not one.name.startswith("_"))
+
+
+def _supplied(kind: str) -> str:
+    """Which settings nobody has to state."""
+    *most, last = _SUPPLIED.get(kind, ("",))
+    which = f"{', '.join(most)} and {last} are" if most else f"{last} is"
+    return f"{which} supplied by the spec that a name stands in, where {'they are' if most else 'it is'} not stated." if last else ""
 
 
 def _known(kind: str) -> Any:

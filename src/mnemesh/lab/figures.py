@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 
 from mnemesh.errors import ResultsError, require
-from mnemesh.lab.gather import joined, labels, places, runs
+from mnemesh.lab.gather import Curve, averaged, joined, labels, places, runs
 from mnemesh.lab.graphs import draw_graph
+from mnemesh.lab.hindrances import why
 from mnemesh.lab.looks import Style, calm, literal, log_places, place_name, set_ticks, styles
 from mnemesh.lab.panels import Plan, category, dots, draw_panel, name_axes, panel_title, plan
 from mnemesh.lab.record import Results
+from mnemesh.lab.tables import shown as worded
 from mnemesh.routing import Trees
 
 __all__ = ["described", "draw", "figure", "figure1", "save", "save_as", "traffic_figure"]
@@ -24,11 +26,14 @@ _PAPER_ROUNDS = {"fig1b": 2500}  # where the paper's own axis ends
 _FORMATS = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}, "pdf": {"CreationDate": None, "Creator": None, "Producer": None}}
 
 
-def draw(results: Results, folder: Path | None = None) -> list[Path]:
-    """The figures of these results, saved under the spec's name in `folder`, which is the results' own figures/ unless given."""
+def draw(results: Results, folder: Path | None = None, shown: Plan | None = None) -> list[Path]:
+    """The figures of these results, saved under the spec's name in `folder`, which is the results' own figures/ unless given.
+
+    `shown` is `plan(results)`, here and below, for those who have it already.
+    """
     place, name = folder or results.folder / "figures", results.spec.name
     traffic = traffic_figure(results)
-    return save(figure(results), place, name) + ([] if traffic is None else save(traffic, place, f"{name}-traffic"))
+    return save(figure(results, shown), place, name) + ([] if traffic is None else save(traffic, place, f"{name}-traffic"))
 
 
 def save(drawn: Any, folder: Path, name: str) -> list[Path]:
@@ -46,13 +51,13 @@ def save_as(drawn: Any, path: Path) -> Path:
         with calm():
             drawn.savefig(path, format=kind, dpi=200, metadata=_FORMATS[kind])
     except OSError as refused:
-        raise ResultsError(f"{str(path)!r} cannot be written ({refused.strerror}): choose another place for it.") from refused
+        raise ResultsError(f"{str(path)!r} cannot be written ({why(path, refused)}): choose another place for it.") from refused
     return path
 
 
-def figure(results: Results) -> Any:
+def figure(results: Results, shown: Plan | None = None) -> Any:
     """A matplotlib Figure: regret per round against T or a swept key, means over seeds with 95% intervals."""
-    shown = plan(results)
+    shown = shown or plan(results)
     panels, notes = shown.panels[:_MOST], list(shown.notes)
     if len(shown.panels) > _MOST:
         notes.append(f"The first {_MOST} of {len(shown.panels)} places of the sweep.")
@@ -93,14 +98,18 @@ def traffic_figure(results: Results) -> Any | None:
     looks = {label: style for label, style in styles(results.spec.algorithms, labels(results)).items() if label in routed}
     rows = [category(place, results.swept) if place else "" for place in at.values()]
     names = dict(zip(rows, map(place_name, at.values())))
+    high = max(0.4, 0.16 * len(routed), *(0.15 + 0.135 * (1 + name.count("\n")) for name in names.values()))
     with calm():
-        drawn = require("matplotlib.figure", "figures").Figure(figsize=(7.4, 0.6 + len(rows) * max(0.4, 0.16 * len(routed))), layout="constrained")
+        drawn = require("matplotlib.figure", "figures").Figure(figsize=(7.4, 0.6 + len(rows) * high), layout="constrained")
         grid = drawn.subplots(1, 3, sharey=True)
-        for axes, (name, own) in zip(grid, found.items(), strict=True):
+        for axes, (name, column) in zip(grid, quantities.items(), strict=True):
+            own = found[name]
             curves = {label: joined(rows, [own[point, label].values[:, -1] for point in at]) for label in routed}
             means = np.concatenate([curve.mean for curve in curves.values()])
             dots(axes, curves, looks, log=bool(means.min() > 0 and means.max() > 10 * means.min() and np.isfinite(means).all()), names=names)
             axes.set_xlabel(name)
+            if column == "messages" and axes.get_xscale() == "linear":
+                axes.xaxis.set_major_locator(require("matplotlib.ticker", "figures").MaxNLocator(4, integer=True))
             axes.grid(True, axis="x", color="#e4e4e4", linewidth=0.5)
         _make_room(drawn, _legend(drawn, looks, [], dots=True))
         drawn.draw_without_rendering()
@@ -120,34 +129,45 @@ def figure1(graph: Any, trees: Trees, panels: Mapping[str, Results], root: int =
         grid["a"].set_title(f"(a) the network, and the tree of agent {root}", loc="left")
         looks: dict[str, Style] = {}
         marks: list[Any] = []
+        plans = {letter: plan(results) for letter, results in panels.items()}
         for letter, results in panels.items():
-            shown = plan(results)
+            shown = plans[letter]
             own = styles(results.spec.algorithms, labels(results))
             looks |= own
             draw_panel(grid[letter], shown, shown.panels[0], own)
             name_axes(grid[letter], shown)
             marks += _mark(grid[letter], results)
-            grid[letter].set_title(f"({letter}) {literal(_about(results))}", loc="left")
+            grid[letter].set_title(f"({letter}) {literal(_about(results, shown))}", loc="left")
         for letter in set("bcd") - set(panels):
             grid[letter].set_axis_off()
         _legend(drawn, looks, marks, below=True)
         drawn.draw_without_rendering()
-        for letter, results in panels.items():
-            _ticks(grid[letter], grid[letter], plan(results))
+        for letter, shown in plans.items():
+            _ticks(grid[letter], grid[letter], shown)
     return drawn
 
 
-def described(results: Results) -> str:
+def described(results: Results, shown: Plan | None = None) -> str:
     """The figure in words, for those who do not see it."""
-    shown = plan(results)
+    shown = shown or plan(results)
     ends = []
     for panel in shown.panels[:6]:
-        at = ", ".join(f"{key} = {value}" for key, value in panel.place.items())
-        told = [f"{label} goes from {curve.mean[0]:.3g} at {curve.x[0]} to {curve.mean[-1]:.3g} at {curve.x[-1]}" for label, curve in panel.curves.items() if len(curve.x)]
+        at = ", ".join(f"{key} = {worded(value)}" for key, value in panel.place.items())
+        told = [f"{label} {_course(curve)}" for label, curve in panel.curves.items() if len(curve.x)]
         ends.append(f"{at}: {'; '.join(told)}" if at else "; ".join(told))
+    if len(shown.panels) > len(ends):
+        ends.append(f"And {len(shown.panels) - len(ends)} panels more")
     across = "T" if shown.x == "rounds" else shown.x
     scale = {("x", "y"): " on logarithmic axes", ("x",): ", x logarithmic", ("y",): ", regret logarithmic"}.get(shown.log, "")
-    return f"Regret per round against {across}{scale}, mean over {len(results.spec.seed_list)} seeds. {'. '.join(ends)}."
+    return f"Regret per round against {across}{scale}, {averaged(results)}. {'. '.join(ends)}."
+
+
+def _course(curve: Curve) -> str:
+    """Where a curve begins and ends, in words."""
+    first, last = (f"{mean:.3g}" if np.isfinite(mean) else "beyond all numbers" for mean in (curve.mean[0], curve.mean[-1]))
+    if len(curve.x) == 1:
+        return f"is {first} at {curve.x[0]}"
+    return f"goes from {first} at {curve.x[0]} to {last} at {curve.x[-1]}"
 
 
 def _canvas(shown: Plan, panels: tuple[Any, ...], rows: int, columns: int, algorithms: int) -> Any:
@@ -155,7 +175,8 @@ def _canvas(shown: Plan, panels: tuple[Any, ...], rows: int, columns: int, algor
     wide, high = (5.5, 3.3) if len(panels) == 1 else (2.7, 2.1)
     if not shown.ordered:
         categories = max(len({value for curve in panel.curves.values() for value in curve.x}) for panel in panels)
-        high = 0.5 + categories * max(0.36, 0.16 * algorithms)
+        lines = max((1 + name.count("\n") for name in shown.names.values()), default=1)
+        high = 0.5 + categories * max(0.36, 0.16 * algorithms, 0.15 + 0.135 * lines)
     drawn = require("matplotlib.figure", "figures").Figure(figsize=(max(columns * wide, 3.6) + 0.3, rows * high + 0.3), layout="constrained")
     drawn.get_layout_engine().set(w_pad=0.06, h_pad=0.06, wspace=0.03, hspace=0.03)
     return drawn
@@ -208,8 +229,8 @@ def _ticks(first: Any, final: Any, shown: Plan) -> None:
         set_ticks(axis, ([values] if few else []) + (log_places(low, high) if name in shown.log else []), 9 if axis.axis_name == "x" else 7)
 
 
-def _about(results: Results) -> str:
+def _about(results: Results, shown: Plan) -> str:
     return {"rounds": "against the number of rounds", "stream.correlation": "against correlation", "interest.others": "against interest in others"}.get(
-        plan(results).x, results.spec.title or results.spec.name
+        shown.x, results.spec.title or results.spec.name
     )
 

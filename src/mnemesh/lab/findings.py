@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -15,7 +15,7 @@ from mnemesh.lab.record import Results
 from mnemesh.lab.summary import slope
 from mnemesh.lab.tables import Table
 
-__all__ = ["Finding", "findings", "findings_table"]
+__all__ = ["Finding", "findings", "findings_note", "findings_table"]
 
 _RELATIONS: dict[str, Callable[[float, float], bool]] = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 _METHODS = ("ogd", "dam_togd", "c_dogd")
@@ -49,11 +49,18 @@ def findings(results: Iterable[Results]) -> tuple[Finding, ...]:
     return tuple(finding for found in results if found.spec.name in panels for finding in panels[found.spec.name](found))
 
 
-def findings_table(found: Iterable[Finding]) -> Table:
+def findings_table(found: Sequence[Finding]) -> Table:
     """The claims with what was measured."""
     columns = ("figure", "claim", "measured", "low", "high", "criterion", "verdict")
     rows = tuple((f"1({f.panel})", f.claim, f.measured, f.low, f.high, f"{f.relation} {f.threshold:g}", f.verdict) for f in found)
-    return Table("The paper's findings", columns, rows, "Regret per round, means over the seeds; 95% intervals from leaving out each seed in turn.")
+    return Table("The paper's findings", columns, rows, findings_note(found))
+
+
+def findings_note(found: Sequence[Finding]) -> str:
+    """Over what seeds these were measured."""
+    if found and all(finding.low is None or np.isnan(finding.low) for finding in found):
+        return "Regret per round, without intervals: one seed says nothing about the spread."
+    return "Regret per round, means over the seeds; 95% intervals from leaving out each seed in turn."
 
 
 def _against_rounds(results: Results) -> list[Finding]:
@@ -83,7 +90,7 @@ def _against_correlation(results: Results) -> list[Finding]:
         return lambda means: float(means[method].max() / means[_CONSENSUS, 0])
 
     return [
-        _measured("c", f"all three are alike at ρ = 1: largest less smallest mean, over {consensus}'s range over ρ", taken, _apart, "<=", 0.1),
+        _measured("c", f"all three are alike at ρ = 1: largest less smallest mean, over {consensus}'s range over ρ", taken, _apart, "<=", 0.1, least=0.0),
         _measured("c", f"{consensus} grows as ρ falls: its regret at ρ = 0 over that at ρ = 1", taken, _growth, ">=", 10.0),
         _measured("c", f"{ogd} stays low: its largest regret over ρ, over {consensus}'s at ρ = 0", taken, against_consensus(_OGD), "<", 0.25),
         _measured("c", f"{dam} stays low: its largest regret over ρ, over {consensus}'s at ρ = 0", taken, against_consensus(_DAM), "<", 0.25),
@@ -99,8 +106,8 @@ def _against_interest(results: Results) -> list[Finding]:
 
     claim = f"is hardly moved by y₀: its range over y₀, over {consensus}'s range"
     return [
-        _measured("d", f"{ogd} {claim}", samples, moves(_OGD), "<", 0.05),
-        _measured("d", f"{dam} {claim}", samples, moves(_DAM), "<", 0.05),
+        _measured("d", f"{ogd} {claim}", samples, moves(_OGD), "<", 0.05, least=0.0),
+        _measured("d", f"{dam} {claim}", samples, moves(_DAM), "<", 0.05, least=0.0),
     ]
 
 
@@ -131,8 +138,13 @@ def _panel(results: Results, key: str) -> tuple[list[Any], np.ndarray | None]:
     return [value for value, _ in at], np.moveaxis(np.array(samples), -1, 0) if seeds else None
 
 
-def _measured(panel: str, claim: str, samples: np.ndarray | None, statistic: Callable[[np.ndarray], float], relation: str, threshold: float) -> Finding:
+def _measured(
+    panel: str, claim: str, samples: np.ndarray | None, statistic: Callable[[np.ndarray], float], relation: str, threshold: float, *, least: float = -np.inf
+) -> Finding:
+    """A statistic of the means over the seeds; what cannot be less than `least` has no interval that is."""
     known = None if samples is None else jackknife(lambda seeds: statistic(seeds.mean(0)), samples)
+    if known is not None:
+        known = known._replace(low=float(np.maximum(known.low, least)))
     return _finding(panel, claim, known, relation, threshold)
 
 

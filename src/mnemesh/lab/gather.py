@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from mnemesh.errors import ResultsError
+from mnemesh.errors import ResultsError, require
 from mnemesh.lab.intervals import Interval, interval
 from mnemesh.lab.record import Results
 
-__all__ = ["Curve", "Runs", "curve", "curves", "joined", "labels", "last", "places", "runs"]
+__all__ = ["Curve", "Runs", "averaged", "joined", "labels", "places", "runs"]
 
 
 class Runs(NamedTuple):
@@ -35,9 +34,15 @@ class Curve(NamedTuple):
 
 def labels(results: Results) -> tuple[str, ...]:
     """What the algorithms are called, in the spec's order."""
-    found = set(results.results.column("algorithm").to_pylist())
+    found = set(require("pyarrow.compute", "reading results").unique(results.results.column("algorithm")).to_pylist())
     told = [line.called for line in results.spec.algorithms if line.called in found]
     return (*told, *sorted(found - set(told)))
+
+
+def averaged(results: Results) -> str:
+    """Over what a figure's or a table's means are taken, in words that fit one seed, too."""
+    seeds = len(results.spec.seed_list)
+    return f"means over {seeds:,} seeds" if seeds > 1 else "one seed"
 
 
 def places(results: Results) -> dict[int, dict[str, Any]]:
@@ -49,11 +54,12 @@ def places(results: Results) -> dict[int, dict[str, Any]]:
 
 def runs(results: Results, column: str = "regret_per_round") -> dict[tuple[int, str], Runs]:
     """A column of the results, by (point, algorithm): points ascending, algorithms in the spec's order."""
-    points, names, seeds, horizons = (results.column(name) for name in ("point", "algorithm", "seed", "horizon"))
+    points, seeds, horizons = (results.column(name) for name in ("point", "seed", "horizon"))
+    names = results.results.column("algorithm").combine_chunks().dictionary_encode()
     values = results.column(column).astype(np.float64)
     called = labels(results)
     number = {label: i for i, label in enumerate(called)}
-    which = np.array([number[name] for name in names], dtype=np.int64)
+    which = np.array([number[name] for name in names.dictionary.to_pylist()], dtype=np.int64)[names.indices.to_numpy()]
     order = np.lexsort((horizons, seeds, which, points))
     points, which, seeds, horizons, values = (array[order] for array in (points, which, seeds, horizons, values))
     starts = np.flatnonzero(np.r_[True, (np.diff(points) != 0) | (np.diff(which) != 0)]) if len(points) else np.array([], dtype=np.int64)
@@ -67,38 +73,6 @@ def runs(results: Results, column: str = "regret_per_round") -> dict[tuple[int, 
             )
         found[int(points[i]), called[which[i]]] = Runs(own, rounds, values[i:j].reshape(len(own), len(rounds)))
     return found
-
-
-def last(results: Results) -> int:
-    """The last horizon T."""
-    return int(results.column("horizon").max())
-
-
-def curves(results: Results, *, x: str = "rounds", where: Mapping[str, Any] | None = None) -> dict[str, Curve]:
-    """Regret per round of every algorithm against T, or at the last T against a swept key. `where` fixes other swept keys."""
-    at = {point: place for point, place in places(results).items() if all(place[key] == value for key, value in (where or {}).items())}
-    found = runs(results)
-    return {label: _curve({point: found[point, label] for point in at if (point, label) in found}, at, x) for label in labels(results)}
-
-
-def curve(results: Results, algorithm: str, *, x: str = "rounds", where: Mapping[str, Any] | None = None) -> Curve:
-    """The curve of one algorithm."""
-    return curves(results, x=x, where=where)[algorithm]
-
-
-def _curve(taken: dict[int, Runs], at: dict[int, dict[str, Any]], x: str) -> Curve:
-    if not taken:
-        return joined([], [])
-    if x == "rounds":
-        if len(taken) != 1:
-            raise ResultsError(f"{len(taken)} points of the sweep are meant, and a curve against T needs one: fix the swept keys with where=.")
-        (run,) = taken.values()
-        return joined(run.horizons.tolist(), list(run.values.T))
-    ordered = not any(isinstance(at[point][x], str | bool) for point in taken)
-    order = sorted(taken, key=lambda point: (at[point][x], point)) if ordered else list(taken)
-    if len({at[point][x] for point in order}) < len(order):
-        raise ResultsError(f"several points of the sweep share one {x}, and a curve against it would go back and forth: fix the others with where=.")
-    return joined([at[point][x] for point in order], [taken[point].values[:, -1] for point in order])
 
 
 def joined(x: list[Any], columns: list[np.ndarray]) -> Curve:

@@ -3,122 +3,126 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from mnemesh.errors import RoutingError, require
+from mnemesh.lab.layouts import Places, apart, positions, scattered
 from mnemesh.lab.looks import calm
 from mnemesh.lab.tables import Table
 from mnemesh.routing import Trees
 from mnemesh.types import Graph
 
-__all__ = ["draw_graph", "graph_figure", "positions", "routes_table"]
+__all__ = ["draw_graph", "graph_figure", "routes_table"]
 
 _SHADES = ("#fff3d6", "#fdd49e", "#fdaf6d", "#f07f4f", "#d14f3a", "#a02334", "#6a0f2f", "#3a0620")  # light to dark: delays read in grey, too
-_LARGE = 100  # above, agents stand in circles by their distance from the root
+_BLUE, _GREY = "#0072b2", "#c4c4c4"
+_READABLE = 9.5  # points across, from which an agent has room for its number
 
 
-def positions(graph: Graph, root: int = 0) -> dict[int, tuple[float, float]]:
-    """Where each agent stands: its "pos", or else a layout that has no chance in it."""
-    import networkx
+class _Kind(NamedTuple):
+    """How some agents look, and where the legend says so."""
 
-    placed = networkx.get_node_attributes(graph, "pos")
-    if len(placed) == graph.number_of_nodes():
-        return {node: (float(x), float(y)) for node, (x, y) in placed.items()}
-    if 2 < graph.number_of_nodes() <= _LARGE:
-        return {node: (float(x), float(y)) for node, (x, y) in networkx.kamada_kawai_layout(graph).items()}
-    rings: dict[int, list[int]] = {}
-    for node, hops in sorted(networkx.single_source_shortest_path_length(graph, root).items()):
-        rings.setdefault(hops, []).append(node)
-    around = {node: (hops, 2 * np.pi * i / len(ring)) for hops, ring in rings.items() for i, node in enumerate(ring)}
-    return {node: (float(hops * np.cos(angle)), float(hops * np.sin(angle))) for node, (hops, angle) in around.items()}
-
-
-def _apart(at: dict[int, tuple[float, float]], share: float) -> dict[int, tuple[float, float]]:
-    """The same places, with agents that would hide each other moved apart to `share` of the picture's width."""
-    places = np.array(list(at.values()))
-    places = (places - places.min(0)) / max(float(np.ptp(places, axis=0).max()), 1e-12)
-    for _ in range(200 if len(at) <= _LARGE else 0):
-        gaps = places[:, None] - places[None]
-        far = np.linalg.norm(gaps, axis=-1)
-        angle = np.add.outer(np.arange(len(at)), -np.arange(len(at)))  # agents in one spot part in a direction of their own
-        gaps = np.where(far[..., None] > 1e-9, gaps, np.stack([np.cos(angle), np.sin(angle)], -1) * np.sign(angle)[..., None])
-        push = np.where(far < share, share - far, 0.0) / 2
-        np.fill_diagonal(push, 0.0)
-        if not push.any():
-            break
-        places = places + (push[..., None] * gaps / np.maximum(np.linalg.norm(gaps, axis=-1), 1e-12)[..., None]).sum(1)
-    return dict(zip(at, map(tuple, places.tolist()), strict=True))
+    rank: int
+    fill: str
+    marker: str
+    words: str
 
 
 def graph_figure(graph: Graph, trees: Trees, root: int = 0) -> Any:
     """A matplotlib Figure of the network with the routing tree of agent `root`."""
     with calm():
         wide, high = np.ptp(np.array(list(positions(graph, root).values())), axis=0) + 1e-9
-        ratio = min(max(float(wide / high), 0.5), 2.0)
-        drawn = require("matplotlib.figure", "figures").Figure(figsize=(4.0 * max(ratio, 0.8) + 1.5, 4.2), layout="constrained")
-        axes = drawn.subplots()
-        draw_graph(axes, graph, trees, root)
+        ratio = min(max(float(wide / high), 0.8), 4.0)
+        side = 4.2 * min(max(graph.number_of_nodes() / 40, 1.0), 2.5) ** 0.5
+        wide = min(side * min(ratio, 2.0), 9.0)
+        high = side if ratio <= 1 else max(wide / ratio, 3.2)  # the legend is as high
+        drawn = require("matplotlib.figure", "figures").Figure(figsize=(wide + 1.4, high), layout="constrained")
+        draw_graph(drawn.subplots(), graph, trees, root, inches=max(wide, side))
     return drawn
 
 
-def draw_graph(axes: Any, graph: Graph, trees: Trees, root: int = 0, *, compact: bool = False) -> None:
-    """The links, the tree 𝒯_root along them, and every agent shaded by the delay τ at which the root hears of it."""
+def draw_graph(axes: Any, graph: Graph, trees: Trees, root: int = 0, *, compact: bool = False, inches: float = 2.8) -> None:
+    """The links, the tree 𝒯_root along them, and every agent shaded by the delay τ at which the root hears of it, in a picture that is about so large."""
     if not 0 <= root < trees.agents:
         raise RoutingError(f"there is no agent {root} among 0..{trees.agents - 1}: no tree is rooted there.")
-    at = _apart(positions(graph, root), 0.085 if compact else 0.07)
+    at = apart(positions(graph, root), min(0.085 if compact else 0.07, 0.55 / trees.agents**0.5) if scattered(graph) else 0.0)
     first, past = trees.tree_starts[root], trees.tree_starts[root + 1]
     below = [(int(n), int(p)) for n, p in zip(trees.tree_nodes[first:past], trees.tree_parents[first:past]) if p >= 0]
     partners, delays = (part[trees.starts[root] : trees.starts[root + 1]].tolist() for part in (trees.partners, trees.delays))
     lines = require("matplotlib.collections", "figures").LineCollection
     used = {frozenset(link) for link in below}
     others = [[at[a], at[b]] for a, b in graph.edges if frozenset((a, b)) not in used]
-    axes.add_collection(lines(others, colors="#c4c4c4", linewidths=0.8, zorder=1))
-    axes.add_collection(lines([[at[n], at[p]] for n, p in below], colors="#0072b2", linewidths=2.2, zorder=2))
-    _agents(axes, at, root, dict(zip(partners, delays, strict=True)), {node for link in below for node in link}, compact)
+    axes.add_collection(lines(others, colors=_GREY, linewidths=0.8, zorder=1))
+    across = min(12.2 if compact else 15.2, max(0.78 * 65 * inches * _gap(at), 4.2))
+    axes.add_collection(lines([[at[n], at[p]] for n, p in below], colors=_BLUE, linewidths=min(2.2, across / 4), zorder=2))
+    kinds = _kinds(at, root, dict(zip(partners, delays, strict=True)), {node for link in below for node in link})
+    _agents(axes, at, kinds, across)
+    if across < _READABLE:
+        _name(axes, at, root)
+    _key(axes, sorted(set(kinds.values())), compact)
     axes.set_aspect("equal")
     axes.margins(0.06)
     axes.set_axis_off()
 
 
-def _agents(axes: Any, at: dict[int, tuple[float, float]], root: int, delay: dict[int, int], touched: set[int], compact: bool) -> None:
-    size, small = (150.0, 6.5) if compact else (230.0, 8.0)
-    size, small = (size, small) if len(at) <= 40 else (max(8.0, 40 * size / len(at)), 0.0)
+def _gap(at: Places) -> float:
+    """How far an agent is from the next one: a tenth of them are closer, and may hide each other a little."""
+    places = np.array(list(at.values()))
+    gaps = [np.partition(np.linalg.norm(places - place, axis=1), 1)[1] for place in places] if len(at) > 1 else [1.0]
+    return float(np.quantile(gaps, 0.1))
+
+
+def _kinds(at: Places, root: int, delay: dict[int, int], touched: set[int]) -> dict[int, _Kind]:
+    """How each agent is shown. Many delays share shades, a stretch of them each."""
     levels = sorted({value for node, value in delay.items() if node != root})
-    shade = {value: _SHADES[round(i * (len(_SHADES) - 1) / max(len(levels) - 1, 1))] for i, value in enumerate(levels)}
-    groups: dict[tuple[str, str, str], list[int]] = {}
-    for node in at:
-        if node == root:
-            kind = ("#0072b2", "s", f"agent {root}, the root")
-        elif node in delay:
-            kind = (shade[delay[node]], "o", rf"$\tau$ = {delay[node]}")
-        else:
-            kind = ("white", "D" if node in touched else "o", "only relays" if node in touched else "no partner")
-        groups.setdefault(kind, []).append(node)
-    handles = []
-    for (fill, marker, words), nodes in sorted(groups.items(), key=lambda group: _rank(group[0][2])):
+    stretches = np.array_split(np.array(levels, dtype=int), min(len(levels), len(_SHADES))) if levels else []
+    shade: dict[int, _Kind] = {}
+    for i, stretch in enumerate(stretches):
+        fill = _SHADES[round(i * (len(_SHADES) - 1) / max(len(stretches) - 1, 1))]
+        words = rf"$\tau$ = {stretch[0]}" + (f" to {stretch[-1]}" if len(stretch) > 1 else "")
+        shade |= {int(value): _Kind(1 + i, fill, "o", words) for value in stretch}
+    rest = 1 + len(stretches)
+    relay, none = _Kind(rest, "white", "D", "only relays"), _Kind(rest + 1, "white", "o", "no partner")
+    kinds = {node: shade[delay[node]] if node in delay and node != root else relay if node in touched else none for node in at}
+    return kinds | {root: _Kind(0, _BLUE, "s", f"agent {root}, the root")}
+
+
+def _agents(axes: Any, at: Places, kinds: dict[int, _Kind], across: float) -> None:
+    """Marks so many points across, with numbers in them where they can be read."""
+    for kind in set(kinds.values()):
+        nodes = [node for node in at if kinds[node] == kind]
         x, y = np.array([at[node] for node in nodes]).T
-        scale = 1.15 if marker == "s" else 0.8 if marker == "D" else 1.0
-        axes.scatter(x, y, s=size * scale, c=fill, marker=marker, edgecolors="#333333", linewidths=0.8, zorder=3)
-        handles.append((fill, marker, words))
-        for node in nodes if small else []:
-            dark = sum(int(fill[i : i + 2], 16) for i in (1, 3, 5)) < 380 if fill.startswith("#") else False
-            axes.text(*at[node], str(node), ha="center", va="center_baseline", fontsize=small, color="white" if dark else "#111111", zorder=4)
-    _key(axes, handles, compact)
+        size = max(1.15 * across**2, 50.0) if kind.marker == "s" else across**2 * (0.8 if kind.marker == "D" else 1.0)
+        edge = min(0.8, across / 12)
+        axes.scatter(x, y, s=size, c=kind.fill, marker=kind.marker, edgecolors="#333333", linewidths=edge, zorder=3.1 if kind.marker == "s" else 3)
+        dark = kind.fill.startswith("#") and sum(int(kind.fill[i : i + 2], 16) for i in (1, 3, 5)) < 380
+        for node in nodes if across >= _READABLE else []:
+            letters = 0.53 * across * (0.85 if node > 99 else 1.0)
+            axes.text(*at[node], str(node), ha="center", va="center_baseline", fontsize=letters, color="white" if dark else "#111111", zorder=4)
 
 
-def _rank(words: str) -> tuple[int, int]:
-    """The order of the legend: the root, then by delay, then the rest."""
-    return (0, 0) if "root" in words else (1, int(words.split("=")[1])) if "=" in words else (2, 0)
+def _name(axes: Any, at: Places, root: int) -> None:
+    """The root's number beside it, on the side away from the middle, where marks are too small to hold numbers."""
+    away = np.array(at[root]) - np.mean(list(at.values()), axis=0)
+    far = float(np.linalg.norm(away))
+    x, y = 13 * away / far if far > 1e-6 else (0.0, 13.0)
+    effects = require("matplotlib.patheffects", "figures")
+    axes.annotate(
+        str(root), at[root], (x, y), textcoords="offset points", ha="center", va="center", fontsize=9, fontweight="bold", color=_BLUE, zorder=5,
+        path_effects=[effects.withStroke(linewidth=2.5, foreground="white")],
+    )  # fmt: skip
 
 
-def _key(axes: Any, handles: list[tuple[str, str, str]], compact: bool) -> None:
+def _key(axes: Any, kinds: list[_Kind], compact: bool) -> None:
     """The legend: at the right, or below where the picture is one of several."""
     lines = require("matplotlib.lines", "figures")
-    marks = [lines.Line2D([], [], color=f, marker=m, linestyle="none", markersize=7, markeredgecolor="#333333", markeredgewidth=0.8) for f, m, _ in handles]
-    marks += [lines.Line2D([], [], color="#0072b2", linewidth=2.2), lines.Line2D([], [], color="#c4c4c4", linewidth=0.8)]
-    words = [words for *_, words in handles] + ["the tree", "other links"]
+    marks = [
+        lines.Line2D([], [], color=kind.fill, marker=kind.marker, linestyle="none", markersize=7, markeredgecolor="#333333", markeredgewidth=0.8) for kind in kinds
+    ]
+    marks += [lines.Line2D([], [], color=_BLUE, linewidth=2.2), lines.Line2D([], [], color=_GREY, linewidth=0.8)]
+    words = [kind.words for kind in kinds] + ["the tree", "other links"]
     size = 7 if compact else 8
     where, place = (axes, {"loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "ncols": 3}) if compact else (axes.figure, {"loc": "outside right center"})
     where.legend(marks, words, frameon=False, fontsize=size, handlelength=1.4, labelspacing=0.5, **place)

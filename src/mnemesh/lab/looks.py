@@ -82,14 +82,21 @@ def axis_name(key: str) -> str:
     return f"{words} ${symbol}$" if symbol else literal(words)
 
 
-def place_name(place: Mapping[str, Any], width: int = 38) -> str:
-    """The values of swept keys as a title, such as ρ = 0.5; on several lines where one would be long."""
-    told, lengths = [], []
+def place_name(place: Mapping[str, Any], width: int = 32) -> str:
+    """The values of swept keys as a title, such as ρ = 0.5; on several lines where one would be longer than `width` letters."""
+    lines: list[str] = []
+    room = 0
     for key, value in place.items():
         symbol = _SYMBOLS.get(key, ("", ""))[1]
-        told.append(f"${symbol}$ = {literal(shown(value))}" if symbol else literal(f"{key} = {shown(value)}", width))
-        lengths.append(len(shown(value)) + (5 if symbol else len(key) + 3))
-    return (",\n" if sum(lengths) > width else ", ").join(told)
+        told = f"${symbol}$ = {literal(shown(value))}" if symbol else literal(f"{key} = {shown(value)}", width)
+        length = len(shown(value)) + (5 if symbol else len(key) + 3)
+        if lines and length <= room:
+            lines[-1] += f", {told}"
+            room -= length + 2
+        else:
+            lines.append(told)
+            room = width - length - 2
+    return ",\n".join(lines)
 
 
 def number(value: float, _place: int | None = None) -> str:

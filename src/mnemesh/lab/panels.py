@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -14,9 +15,10 @@ from mnemesh.lab.looks import Style, axis_name, literal, place_name
 from mnemesh.lab.record import Results
 from mnemesh.lab.tables import shown
 
-__all__ = ["Panel", "Plan", "category", "dots", "draw_panel", "name_axes", "panel_title", "plan"]
+__all__ = ["ONE_SEED", "Panel", "Plan", "category", "dots", "draw_panel", "name_axes", "panel_title", "plan"]
 
-_CUT = 10.0  # on a logarithmic axis a band ends at a tenth of its mean
+ONE_SEED = "One seed: no intervals."
+_CUT = 10.0  # a logarithmic axis reaches down to a tenth of a mean; an interval that goes on below runs off it
 
 
 @final
@@ -40,7 +42,8 @@ class Plan:
     last: int  # T, or 0 where points end at different ones
     log: tuple[str, ...]
     panels: tuple[Panel, ...]
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)  # how categories of several keys are called on the axis
 
 
 def plan(results: Results) -> Plan:
@@ -67,8 +70,10 @@ def plan(results: Results) -> Plan:
         panels.append(Panel(dict(zip(kept, values, strict=True)), curves))
     log = _logarithmic(results, x, ordered, panels)
     across = axis_name(x) if ordered or len(own) == 1 else ""
+    names = {} if ordered or len(own) == 1 else {category(place, own): place_name({key: place[key] for key in own}) for place in at.values()}
     ends = {int(run.horizons[-1]) for run in found.values()}
-    return Plan(x, across, ordered, _columns(results, x), ends.pop() if len(ends) == 1 else 0, log, tuple(panels), _notes(results, panels, log))
+    last = ends.pop() if len(ends) == 1 else 0
+    return Plan(x, across, ordered, _columns(results, x), last, log, tuple(panels), _notes(results, panels, log), names)
 
 
 def _columns(results: Results, x: str) -> int:
@@ -126,10 +131,13 @@ def _notes(results: Results, panels: list[Panel], log: tuple[str, ...]) -> tuple
         below = list(dict.fromkeys(label for _, label, curve in found if (curve.mean <= 0).any()))
         if below:
             notes.append(f"Not drawn: {', '.join(below)} where mean regret is zero or negative, for which a logarithmic axis has no place.")
+        leaving = list(dict.fromkeys(label for _, label, curve in found if ((curve.mean > 0) & (curve.low < curve.mean / _CUT)).any()))
+        if leaving:
+            notes.append(f"An interval of {', '.join(leaving)} that runs off the axis ends at less than a tenth of its mean, or at zero or below.")
     elif "y" in (results.spec.figure.log or ()):
         notes.append("Regret is positive nowhere, for which a logarithmic axis has no place.")
     if found and all(curve.seeds <= 1 for *_, curve in found):
-        notes.append("One seed: no intervals.")
+        notes.append(ONE_SEED)
     return tuple(notes)
 
 
@@ -138,7 +146,7 @@ def draw_panel(axes: Any, plan: Plan, panel: Panel, looks: dict[str, Style]) -> 
     if plan.ordered:
         _lines(axes, plan, panel, looks)
     else:
-        dots(axes, panel.curves, looks, log="y" in plan.log)
+        dots(axes, panel.curves, looks, log="y" in plan.log, names=plan.names)
     seen = [curve.mean[np.isfinite(curve.mean)] for curve in panel.curves.values()]
     if not any(map(len, seen)):
         (axes.yaxis if plan.ordered else axes.xaxis).set_ticks([])
@@ -161,13 +169,22 @@ def _lines(axes: Any, plan: Plan, panel: Panel, looks: dict[str, Style]) -> None
         axes.update_datalim(np.column_stack([x, mean]))
         if not np.isfinite(low).any():
             continue
-        if bars:
-            arms = _arms(mean, low, high)
-            axes.errorbar(x, mean, yerr=arms, fmt="none", ecolor=style.colour, elinewidth=0.8, capsize=2, capthick=0.8, zorder=1.9, transform=aside)
-            axes.update_datalim(np.column_stack([np.tile(x, 2), np.concatenate([mean - arms[0], mean + arms[1]])]))
-        else:
-            axes.fill_between(x, low, high, color=style.colour, alpha=0.16, linewidth=0)
+        with _spanning(axes, np.column_stack([np.tile(x, 2), np.concatenate(_shown_ends(mean, low, high, "y" in plan.log))])):
+            if bars:
+                arms = _arms(mean, low, high)
+                axes.errorbar(x, mean, yerr=arms, fmt="none", ecolor=style.colour, elinewidth=0.8, capsize=2, capthick=0.8, zorder=1.9, transform=aside)
+            else:
+                axes.fill_between(x, low, high, color=style.colour, alpha=0.16, linewidth=0)
     axes.autoscale_view()
+
+
+@contextmanager
+def _spanning(axes: Any, shown: np.ndarray) -> Iterator[None]:
+    """Whatever is drawn here, the axes are to show these points of it."""
+    before = axes.dataLim.frozen()
+    yield
+    axes.dataLim.set(before)
+    axes.update_datalim(shown[np.isfinite(shown).all(1)])
 
 
 def _aside(axes: Any, points: float) -> Any:
@@ -187,11 +204,12 @@ def dots(axes: Any, curves: dict[str, Curve], looks: dict[str, Style], *, log: b
     for i, (label, curve) in enumerate(curves.items()):
         style, (x, mean, low, high) = looks[label], _drawable(curve, log)
         y = np.array([categories.index(value) for value in x]) + (i - (count - 1) / 2) * min(0.22, 0.8 / count)
-        arms = _arms(mean, low, high) if np.isfinite(low).any() else None
-        axes.errorbar(
-            mean, y, xerr=arms, color=style.colour, marker=style.marker, linestyle="none", markersize=4.5, markeredgecolor="white",
-            markeredgewidth=0.5, elinewidth=0.9, capsize=2, capthick=0.9, label=label,
+        axes.plot(
+            mean, y, color=style.colour, marker=style.marker, linestyle="none", markersize=4.5, markeredgecolor="white", markeredgewidth=0.5, label=label,
         )  # fmt: skip
+        if np.isfinite(low).any():
+            with _spanning(axes, np.column_stack([np.concatenate(_shown_ends(mean, low, high, log)), np.tile(y, 2)])):
+                axes.errorbar(mean, y, xerr=_arms(mean, low, high), fmt="none", ecolor=style.colour, elinewidth=0.9, capsize=2, capthick=0.9, zorder=1.9)
     axes.set_yticks(range(len(categories)), [(names or {}).get(value, literal(str(value), 30)) for value in categories])
     axes.set_ylim(len(categories) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
@@ -201,8 +219,12 @@ def _drawable(curve: Curve, log: bool) -> tuple[Any, np.ndarray, np.ndarray, np.
     """x, mean, low, high of what can be shown."""
     seen = np.isfinite(curve.mean) & ((curve.mean > 0) | (not log))
     x = [value for value, there in zip(curve.x, seen, strict=True) if there]
-    mean, low, high = curve.mean[seen], curve.low[seen], curve.high[seen]
-    return x, mean, np.maximum(low, mean / _CUT) if log else low, high
+    return x, curve.mean[seen], curve.low[seen], curve.high[seen]
+
+
+def _shown_ends(mean: np.ndarray, low: np.ndarray, high: np.ndarray, log: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The ends of intervals that the axes are to reach: on a logarithmic axis, none far below its mean."""
+    return np.maximum(low, mean / _CUT) if log else low, high
 
 
 def _arms(mean: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:

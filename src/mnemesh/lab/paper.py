@@ -4,29 +4,33 @@ from __future__ import annotations
 
 import math
 import os
+import re
+import shlex
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from mnemesh.errors import SpecError
 from mnemesh.lab import sweep
 from mnemesh.lab.build import World
 from mnemesh.lab.executors import local
-from mnemesh.lab.figures import draw, figure1, save
-from mnemesh.lab.findings import findings
+from mnemesh.lab.figures import figure1, save
+from mnemesh.lab.findings import Finding, findings
 from mnemesh.lab.graphs import graph_figure, routes_table
+from mnemesh.lab.panels import ONE_SEED, plan
 from mnemesh.lab.points import points
 from mnemesh.lab.record import Results
-from mnemesh.lab.refusals import nearest
 from mnemesh.lab.report import Picture, Section, picture, section, write
 from mnemesh.lab.spec import Spec, read
 from mnemesh.lab.tables import Table
-from mnemesh.lab.values import thaw
 from mnemesh.routing import Trees
+from mnemesh.words.refusals import nearest
+from mnemesh.words.values import thaw
 
-__all__ = ["PANELS", "quick", "reproduce", "settings"]
+__all__ = ["PANELS", "Reproduction", "quick", "reproduce", "settings"]
 
 PANELS = ("fig1a", "fig1b", "fig1c", "fig1d")
 _ROUNDS, _SEEDS = 2500, 5  # of a quick reproduction; the paper's own axis ends at 2,500
@@ -34,9 +38,15 @@ _PAPER = (
     "Wang, Zecchin and Simeone: Distributed Associative Memory via Online Convex Optimization, arXiv 2509.22321. Regret is network regret as in its "
     "equation (2), against the best fixed memories in hindsight, per round: Reg(T)/T."
 )
-_HURRIED = (
-    "This is the quick version: few seeds, half of the swept values and 2,500 rounds. What needs more is listed as not measured, and intervals are wide."
-)
+_HURRIED = "This is the quick version: few rounds, half of the swept values, and {}. What needs more is listed as not measured."
+
+
+class Reproduction(NamedTuple):
+    """The page, what was played for it, and what became of the findings."""
+
+    page: Path
+    results: tuple[Results, ...]
+    findings: tuple[Finding, ...]
 
 
 def quick(spec: Spec) -> Spec:
@@ -44,35 +54,40 @@ def quick(spec: Spec) -> Spec:
     rounds = min(spec.rounds, _ROUNDS)
     horizons = spec.horizons if isinstance(spec.horizons, int) else tuple(at for at in spec.horizons if at <= rounds)
     axes = [{key: thaw((*values[:-1:2], values[-1])) for key, values in axis.columns} for axis in spec.sweep]
-    return spec.with_(seeds=spec.seed_list[:_SEEDS], rounds=rounds, horizons=horizons or (rounds,), sweep=axes)
+    about = re.sub(r"\s*The run goes on beyond[^.]*\.", "", spec.about) if rounds < spec.rounds else spec.about
+    return spec.with_(about=about, seeds=spec.seed_list[:_SEEDS], rounds=rounds, horizons=horizons or (rounds,), sweep=axes)
 
 
 def reproduce(
-    what: str, *, seeds: int = 20, quick: bool = False, out: str | os.PathLike[str], executor: Executor | None = None,
+    what: str, *, seeds: int | None = None, quick: bool = False, out: str | os.PathLike[str], executor: Executor | None = None,
     progress: Callable[[float, float, str], None] | None = None,
-) -> Path:  # fmt: skip
-    """Play one panel of Figure 1, "fig1a" to "fig1d", or "all", each into its folder under `out`; draw them; returns the report's path.
+) -> Reproduction:  # fmt: skip
+    """Play one panel of Figure 1, "fig1a" to "fig1d", or "all", each into its folder under `out`, draw them, and report: report.html on all, report-fig1b.html on one.
 
-    `quick` is for a first look. `executor` and `progress(done, total, words)` are as in `mm.lab.run`.
+    `seeds` are 20 unless given. `quick` is for a first look: shorter runs, fewer swept values, and 5 seeds unless given. `executor` and
+    `progress(done, total, words)` are as in `mm.lab.run`.
     """
     if what not in (*PANELS, "all"):
         known = (*PANELS, "all")
         there = f"; there are {', '.join(known)}."
         raise SpecError(f"there is no {what!r} to reproduce{nearest(what.lower(), known) or there}")
     folder, wanted = Path(out), PANELS if what == "all" else (what,)
-    specs = {name: _smaller(read(name).with_(seeds=seeds), quick) for name in wanted if name != "fig1a"}
+    specs = {name: _meant(read(name), seeds, quick) for name in wanted if name != "fig1a"}
     found = _played(specs, folder, executor, progress)
-    sections = {name: _panel(name, section(results, draw(results))) for name, results in found.items()}
+    sections = {name: _panel(name, section(results)) for name, results in found.items()}
     world = _network()
     if "fig1a" in wanted:
         sections = {"fig1a": _panel("fig1a", _network_section(world, folder / "fig1a")), **sections}
     opening = [_together(world, found, folder / "figures")] if what == "all" else []
     title = "Figure 1 of the paper" if what == "all" else f"Figure 1({what[-1]}) of the paper"
-    command = f"mnemesh reproduce {what} --seeds {seeds}{' --quick' if quick else ''} --out FOLDER"
-    return write(
-        folder / "report.html", list(sections.values()), title=title, about=[_PAPER, *([_HURRIED] if quick and found else [])], pictures=opening,
-        findings=findings(found.values()), settings=settings(next(iter(specs.values()), read("fig1b"))), commands=[command],
+    command = ["mnemesh", "reproduce", what, *(["--quick"] if quick else []), *([] if seeds is None else ["--seeds", str(seeds)]), "--out", str(folder)]
+    measured = findings(found.values())
+    page = write(
+        folder / ("report.html" if what == "all" else f"report-{what}.html"), list(sections.values()), title=title,
+        about=[_PAPER, *([_HURRIED.format(_seeds(found))] if quick and found else [])], pictures=opening,
+        findings=measured, settings=settings(next(iter(specs.values()), read("fig1b"))), commands=[shlex.join(command)],
     )  # fmt: skip
+    return Reproduction(page, tuple(found.values()), measured)
 
 
 def settings(spec: Spec) -> Table:
@@ -95,8 +110,16 @@ def _panel(name: str, told: Section) -> Section:
     return replace(told, title=f"Figure 1({name[-1]}): {told.title[:1].lower()}{told.title[1:]}")
 
 
-def _smaller(spec: Spec, hurried: bool) -> Spec:
-    return quick(spec) if hurried else spec
+def _meant(spec: Spec, seeds: int | None, hurried: bool) -> Spec:
+    """The spec of a panel as it is played."""
+    spec = quick(spec) if hurried else spec
+    return spec if seeds is None else spec.with_(seeds=seeds)
+
+
+def _seeds(found: Mapping[str, Results]) -> str:
+    """How many seeds the panels have, in words."""
+    counts = dict.fromkeys(len(results.spec.seed_list) for results in found.values())
+    return ", ".join(f"{count:,} seeds" if count > 1 else "one seed" for count in counts)
 
 
 def _played(
@@ -136,9 +159,10 @@ def _network_section(world: World, folder: Path) -> Section:
     trees = _trees(world)
     paths = save(graph_figure(world.graph, trees), folder / "figures", "fig1a")
     agents, links = world.graph.number_of_nodes(), world.graph.number_of_edges()
+    heard = trees.delays[trees.starts[0] : trees.starts[1]]
     words = (
         f"{agents} agents and {links} links. From agent 0 a tree reaches all others; agents are shaded by the delay at which agent 0 hears of them, "
-        f"{int(trees.delays[trees.delays > 0].min())} to {int(trees.delays[: trees.starts[1]].max())} rounds."
+        f"{int(heard[heard > 0].min())} to {int(heard.max())} rounds."
     )
     shown = next(picture(path, words, "The network, and the routing tree of agent 0; shades are delays τ in rounds.") for path in paths if path.suffix == ".svg")
     return Section("fig1a", "The network", (words,), (shown,), None, (routes_table(trees),))
@@ -147,7 +171,7 @@ def _network_section(world: World, folder: Path) -> Section:
 def _together(world: World, found: Mapping[str, Results], folder: Path) -> Picture:
     drawn = figure1(world.graph, _trees(world), {name[-1]: results for name, results in found.items()})
     (path,) = (path for path in save(drawn, folder, "figure1") if path.suffix == ".svg")
-    seeds = ", ".join(dict.fromkeys(f"{len(results.spec.seed_list):,}" for results in found.values()))
     words = "The four panels of Figure 1: the network with a routing tree, and regret per round against rounds, correlation and interest in others."
-    return picture(path, f"{words} Each panel is described below.", f"Figure 1. Means over {seeds} seeds with 95% intervals (Student's t).")
-
+    spread = "one seed, no intervals" if _seeds(found) == "one seed" else f"means over {_seeds(found)} with 95% intervals (Student's t)"
+    notes = dict.fromkeys(note for results in found.values() for note in plan(results).notes if note != ONE_SEED)
+    return picture(path, f"{words} Each panel is described below.", " ".join((f"Figure 1: {spread}.", *notes)))

@@ -7,9 +7,10 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from mnemesh.errors import SpecError
-from mnemesh.lab.refusals import nearest
-from mnemesh.lab.spec import PARTS, Spec, convert, raw
-from mnemesh.lab.values import Choice, Table, thaw
+from mnemesh.lab.spec import PARTS, Spec, convert
+from mnemesh.words.refusals import nearest
+from mnemesh.words.tables import raw
+from mnemesh.words.values import Choice, Table, thaw
 
 __all__ = ["Point", "override", "points", "shown"]
 

@@ -15,11 +15,11 @@ from mnemesh.lab.graphs import graph_figure, routes_table
 from mnemesh.lab.points import points
 from mnemesh.lab.spec import Line, Spec
 from mnemesh.lab.tables import Table, shown
-from mnemesh.lab.values import Choice
 from mnemesh.routing.trees import Trees
 from mnemesh.steps import Step, inverse_sqrt
+from mnemesh.words.values import Choice
 
-__all__ = ["FORMS", "bounds", "branches", "first_world", "picture", "planted", "routes"]
+__all__ = ["FORMS", "bounds", "branches", "first_world", "picture", "planted", "routes", "tree"]
 
 FORMS = ("printed", "repaired", "sharp", "sharp_sum")
 _THEOREM_2 = 0.5  # the one c that Theorem 2 is about
@@ -104,19 +104,27 @@ def picture(world: World, trees: Trees, root: int, path: Path) -> None:
     save_as(graph_figure(world.graph, trees, root), path)
 
 
-def branches(trees: Trees, root: int) -> Iterator[str]:
-    """One agent's tree as lines of text, with every partner's delay and weight."""
+def tree(trees: Trees, root: int) -> Table:
+    """One agent's tree, a row for each agent in it: whom it hangs from, and a partner's weight and delay."""
     if not 0 <= root < trees.agents:
         raise RoutingError(f"there is no agent {root} among 0..{trees.agents - 1}: no tree is rooted there.")
     partners, weights = trees.interest.row(root)
     delays = trees.delays[trees.starts[root] : trees.starts[root + 1]]
-    known = {m: f"weight {shown(float(w))}, delay {tau}" for m, w, tau in zip(partners.tolist(), weights, delays.tolist(), strict=True)}
+    known = {m: (float(w), tau) for m, w, tau in zip(partners.tolist(), weights, delays.tolist(), strict=True)}
+    rows = tuple((int(node), parent, *known.get(node, (None, None))) for node, parent in sorted(trees.parents[root].items()))
+    return Table(f"The tree of agent {root}", ("agent", "parent", "weight", "delay"), rows)
+
+
+def branches(trees: Trees, root: int) -> Iterator[str]:
+    """One agent's tree as lines of text, with every partner's delay and weight."""
+    known: dict[int, str] = {}
     below: dict[Any, list[int]] = {}
-    for node, parent in trees.parents[root].items():
+    for node, parent, weight, delay in tree(trees, root).rows:
         below.setdefault(parent, []).append(node)
+        known[node] = "relay" if weight is None else f"weight {shown(weight)}, delay {delay}"
     todo = [(root, "", "")]
     while todo:
         node, lead, deeper = todo.pop()
-        yield f"{lead}{node}  {known.get(node, 'relay')}"
+        yield f"{lead}{node}  {known[node]}"
         children = sorted(below.get(node, ()))
         todo += [(child, f"{deeper}{'`- ' if child == children[-1] else '|- '}", f"{deeper}{'   ' if child == children[-1] else '|  '}") for child in reversed(children)]

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, final
+from typing import Any, BinaryIO, final
 
 from mnemesh.errors import ResultsError, require
 from mnemesh.lab.spec import Spec, parse
 
-__all__ = ["FORMAT", "Results", "load", "open_results", "save", "versions"]
+__all__ = ["FORMAT", "PASSING", "Results", "load", "open_results", "save", "versions", "write_whole"]
 
 FORMAT = "1"
+PASSING = ".passing-"  # how files begin that are being written
 _LIBRARIES = ("mnemesh", "numpy", "networkx", "scipy", "numba", "jax", "jaxlib", "pyarrow", "msgspec")
 
 
@@ -47,13 +50,26 @@ class Results:
         return f"Results({str(self.folder)!r}, {self.spec.name!r}, {self.results.num_rows:,} rows)"
 
 
-def versions() -> dict[str, str]:
-    """The versions that a number may depend on; what is not installed is left out."""
+def versions(imports: tuple[str, ...] = ()) -> dict[str, str]:
+    """The versions that a number may depend on, and digests of the code itself: mnemesh's, and that of the modules that a spec imports."""
     found = {"python": ".".join(map(str, sys.version_info[:3]))}
     for library in _LIBRARIES:
         with suppress(metadata.PackageNotFoundError):
             found[library] = metadata.version(library)
-    return found
+    found["code of mnemesh"] = _code_of("mnemesh")
+    return found | {f"code of {module}": _code_of(module) for module in imports}
+
+
+@cache
+def _code_of(module: str) -> str:
+    """A digest of a module's source, a package's modules included; of what has no source, its name."""
+    spec = find_spec(module)
+    if spec is None or spec.origin is None or not Path(spec.origin).is_file():
+        return module
+    origin, digest = Path(spec.origin), hashlib.sha256()
+    for path in sorted(origin.parent.rglob("*.py")) if spec.submodule_search_locations else [origin]:
+        digest.update(path.relative_to(origin.parent).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def save(path: Path, table: Any, name: str, spec: Spec, made_with: Mapping[str, str]) -> None:
@@ -61,10 +77,15 @@ def save(path: Path, table: Any, name: str, spec: Spec, made_with: Mapping[str, 
     parquet = require("pyarrow.parquet", "writing results")
     described = {"format": FORMAT, "table": name, "spec": spec.text, "versions": json.dumps(dict(made_with), sort_keys=True)}
     table = table.replace_schema_metadata({f"mnemesh.{key}": value for key, value in described.items()})
-    passing = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    write_whole(path, lambda file: parquet.write_table(table, file, compression="zstd"))
+
+
+def write_whole(path: Path, write: Callable[[BinaryIO], Any]) -> None:
+    """Let `write` fill a file that is there whole, or not at all, whatever happens meanwhile."""
+    passing = path.with_name(f"{PASSING}{path.name}.{uuid.uuid4().hex}")
     try:
         with passing.open("wb") as file:
-            parquet.write_table(table, file, compression="zstd")
+            write(file)
             file.flush()
             os.fsync(file.fileno())
         passing.replace(path)

@@ -14,13 +14,15 @@ import numpy as np
 
 from mnemesh.errors import ResultsError, SpecError, require
 from mnemesh.lab.figures import described, draw
-from mnemesh.lab.findings import Finding
-from mnemesh.lab.gather import runs
-from mnemesh.lab.panels import plan
+from mnemesh.lab.findings import Finding, findings_note
+from mnemesh.lab.gather import averaged, runs
+from mnemesh.lab.hindrances import why
+from mnemesh.lab.panels import ONE_SEED, Plan, plan
 from mnemesh.lab.record import Results
 from mnemesh.lab.spec import read, shipped
 from mnemesh.lab.summary import bounds_table, exponents, rates_table, regret_table, traffic_table
-from mnemesh.lab.tables import Table, shown
+from mnemesh.lab.tables import Table
+from mnemesh.lab.tables import shown as worded
 from mnemesh.lab.variants import variants_table
 
 __all__ = ["RULE", "Picture", "Section", "picture", "report", "section", "write"]
@@ -73,17 +75,17 @@ def picture(svg: Path, words: str, caption: str) -> Picture:
 
 def section(results: Results, figures: Iterable[Path] | None = None) -> Section:
     """What there is to say of these results; `figures` are those that `draw` has saved, and are drawn if not given."""
-    spec = results.spec
-    drawn = [path for path in (draw(results) if figures is None else figures) if path.suffix == ".svg"]
-    captions = [_caption(results), "Regret beside the delays and messages of the routing trees; means over the seeds with 95% intervals."]
-    alternatives = [described(results), "Regret per round, mean delay and messages a round of every kind of routing trees; the numbers are in the tables below."]
+    spec, shown = results.spec, plan(results)
+    drawn = [path for path in (draw(results, shown=shown) if figures is None else figures) if path.suffix == ".svg"]
+    captions = [_caption(results, shown), f"Regret beside the delays and messages of the routing trees, {_spread(results)}."]
+    alternatives = [described(results, shown), "Regret per round, mean delay and messages a round of every kind of routing trees; the numbers are in the tables below."]
     tables = (variants_table(results), exponents(results), bounds_table(results), rates_table(results), traffic_table(results))
     return Section(
         name=spec.name,
         title=spec.title or spec.name,
         about=tuple(filter(None, (" ".join(text.split()) for text in spec.about.split("\n\n")))),
         pictures=tuple(picture(*each) for each in zip(drawn, alternatives, captions)),
-        numbers=_numbers(results),
+        numbers=_numbers(results, shown),
         tables=tuple(table for table in tables if table.rows),
         toml=spec.text,
         versions=tuple(sorted(results.versions.items())),
@@ -101,14 +103,14 @@ def write(
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=False)
     page = environment.from_string(template).render(
         title=title or (sections[0].title if sections else "Report"), about=about, sections=sections, pictures=pictures, findings=findings,
-        settings=settings, versions=_versions(sections), again=(_AGAIN,), commands=commands or [each.command for each in sections],
-        rule=RULE, chosen_title="How c was chosen", worded=shown,
+        note=findings_note(findings), settings=settings, versions=_versions(sections), again=(_AGAIN,), commands=commands or [each.command for each in sections],
+        rule=RULE, chosen_title="How c was chosen", worded=worded,
     )  # fmt: skip
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(page, encoding="utf-8")
     except OSError as refused:
-        raise ResultsError(f"{path} cannot be written ({refused.strerror}): choose another place for the report.") from refused
+        raise ResultsError(f"{path} cannot be written ({why(path, refused)}): choose another place for the report.") from refused
     return path
 
 
@@ -120,9 +122,9 @@ def report(*results: Results, path: Path | None = None) -> Path:
     return write(path or results[0].folder / "report.html", [section(each) for each in results], title=title)
 
 
-def _numbers(results: Results) -> Table:
+def _numbers(results: Results, shown: Plan) -> Table:
     """The numbers behind the figure: at every horizon where it is drawn against T."""
-    if plan(results).x != "rounds":
+    if shown.x != "rounds":
         return _titled(regret_table(results), "The numbers behind the figure")
     horizons = np.unique(np.concatenate([run.horizons for run in runs(results).values()]))
     return _titled(regret_table(results, horizons.tolist()), "The numbers behind the figure")
@@ -132,10 +134,13 @@ def _titled(table: Table, title: str) -> Table:
     return Table(title, table.columns, table.rows, table.note)
 
 
-def _caption(results: Results) -> str:
-    seeds = len(results.spec.seed_list)
-    spread = f"means over {seeds:,} seeds with 95% intervals (Student's t)" if seeds > 1 else "one seed"
-    return f"{results.spec.title or results.spec.name}: network regret per round, {spread}. {' '.join(plan(results).notes)}".strip()
+def _caption(results: Results, shown: Plan) -> str:
+    notes = [note for note in shown.notes if note != ONE_SEED]  # which the first sentence says already
+    return " ".join((f"{results.spec.title or results.spec.name}: network regret per round, {_spread(results)}.", *notes))
+
+
+def _spread(results: Results) -> str:
+    return averaged(results) + (" with 95% intervals (Student's t)" if len(results.spec.seed_list) > 1 else ", no intervals")
 
 
 def _command(results: Results) -> str:

@@ -67,6 +67,8 @@ def simulate_shards(
     piece where partners are neighbours on a ring, 0.9 on a random geometric network (2.3 if its data are a `teacher`'s, which draws 1,024 agents
     at once, as they are numbered), and 3 times where partners are scattered, as every shard then reads nearly everybody.
     """
+    if executor is not None and not hasattr(executor, "submit"):
+        raise ShardError(f"executor={executor!r} is none: pass what has the interface of concurrent.futures.Executor, or None to play here.")
     stage = _stage(problem, algorithm, stream)
     if not isinstance(shards, int | np.integer) or isinstance(shards, bool) or not 1 <= shards <= stage.agents:
         raise ShardError(f"shards={shards!r}: a whole number from 1 to {stage.agents} is needed, so that each has an agent to play.")

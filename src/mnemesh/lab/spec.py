@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tomllib
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
@@ -14,16 +13,18 @@ import numpy as np
 
 from mnemesh.engine.choose import ENGINES
 from mnemesh.errors import SpecError, require
-from mnemesh.lab.refusals import nearest, reworded
-from mnemesh.lab.values import HOOKS, Axis, Choice, Table, thaw
 from mnemesh.statistics import log_spaced
 from mnemesh.tuning import GRID
+from mnemesh.words.refusals import nearest
+from mnemesh.words.tables import parsed, raw, structured
+from mnemesh.words.values import Axis, Choice, Table, thaw
 
-__all__ = ["PARTS", "TUNED", "Figure", "Line", "Spec", "Tuning", "convert", "parse", "raw", "read", "shipped", "write"]
+__all__ = ["PARTS", "TUNED", "Figure", "Line", "Spec", "Tuning", "convert", "parse", "read", "shipped", "write"]
 
 TUNED = "tuned"
 PARTS = ("topology", "interest", "stream", "loss", "features", "domain", "routing")
 _FIRST_TUNING_SEED = 1_001
+_FOREVER = 2**31  # rounds that nobody could wait for
 _MOST = 100_000  # seeds, horizons, points of a sweep
 
 
@@ -139,8 +140,8 @@ def _check(spec: Spec) -> None:
     if not spec.name or not all(letter.isalnum() or letter in "-_." for letter in spec.name) or spec.name.startswith("."):
         raise SpecError(f"name = {spec.name!r}: letters, digits, '-', '_' and '.' are needed, since folders are named after it.")
     for key, value in (("rounds", spec.rounds), ("tuning.rounds", spec.tuning.rounds)):
-        if value is not None and not 1 <= value < 2**48:
-            raise SpecError(f"{key} = {value}: a whole number of rounds is needed, from 1 on.")
+        if value is not None and not 1 <= value < _FOREVER:
+            raise SpecError(f"{key} = {value}: a whole number of rounds is needed, from 1 to {_FOREVER - 1:,}.")
     if spec.engine not in ("auto", *ENGINES):
         raise SpecError(f"engine = {spec.engine!r} is none of auto, {', '.join(ENGINES)}{nearest(spec.engine, ENGINES) or '.'}")
     _check_seeds("seeds", spec.seeds)
@@ -174,6 +175,8 @@ def _check_lines(spec: Spec) -> None:
 def _check_tuning(spec: Spec) -> None:
     if not spec.tuning.grid or not all(0 < c < float("inf") for c in spec.tuning.grid):
         raise SpecError(f"tuning.grid = {list(spec.tuning.grid)}: positive finite rates are needed, at least one, or there is nothing to choose from.")
+    if spec.stream.get("seed") is not None and (len(spec.seed_list) > 1 or any(line.tuned for line in spec.algorithms)):
+        raise SpecError("stream.seed: every seed of the study would see the same data, those that rates are chosen on, too: leave it out, and say seeds = [...].")
     both = sorted(set(spec.seed_list) & set(spec.tuning_seeds)) if any(line.tuned for line in spec.algorithms) else []
     if both:
         raise SpecError(f"tuning.seeds: seed {both[0]} is among the seeds that are reported, too: rates chosen on the data they are judged by look too good.")
@@ -183,6 +186,10 @@ def _check_sweep(spec: Spec) -> None:
     keys = spec.swept
     if len(set(keys)) < len(keys):
         raise SpecError(f"sweep: {max(keys, key=keys.count)!r} is swept twice: which value holds?")
+    for axis in spec.sweep:
+        places = [axis.place(i) for i in range(len(axis))]
+        if len(set(places)) < len(places):
+            raise SpecError(f"sweep: {max(places, key=places.count)[0][1]!r} stands twice on the axis of {', '.join(axis.keys())}: the same runs would count twice.")
     if np.prod([float(len(axis)) for axis in spec.sweep]) > _MOST:
         raise SpecError(f"sweep: its axes span more than {_MOST:,} points: sweep fewer values.")
     if spec.figure.x not in ("", "rounds", *keys):
@@ -199,31 +206,8 @@ def _check_seeds(key: str, seeds: int | tuple[int, ...]) -> None:
 
 def convert(plain: Any) -> Spec:
     """A spec from the plain tables and lists that TOML gives."""
-
-    def hook(kind: type, value: Any) -> Any:
-        return HOOKS[kind](value)
-
-    try:
-        return msgspec.convert(plain, Spec, dec_hook=hook)
-    except msgspec.ValidationError as wrong:
-        if isinstance(wrong.__cause__, SpecError):
-            raise wrong.__cause__ from None
-        raise SpecError(reworded(str(wrong), {"": Spec, "tuning": Tuning, "figure": Figure, "algorithms": Line})) from None
-
-
-def raw(spec: Any) -> dict[str, Any]:
-    """The plain tables and lists of a spec, or of a part of one: what differs from the defaults."""
-    told = {}
-    for field in msgspec.structs.fields(type(spec)):
-        value = getattr(spec, field.name)
-        if value == field.default:
-            continue
-        if isinstance(value, msgspec.Struct):
-            value = raw(value)
-        elif isinstance(value, tuple) and value and isinstance(value[0], msgspec.Struct):
-            value = [raw(part) for part in value]
-        told[field.name] = thaw(value)
-    return told
+    spec: Spec = structured(plain, Spec, {"tuning": Tuning, "figure": Figure, "algorithms": Line}, SpecError)
+    return spec
 
 
 def write(spec: Spec) -> str:
@@ -233,12 +217,8 @@ def write(spec: Spec) -> str:
 
 def parse(text: str, source: str = "the spec") -> Spec:
     """A spec from TOML."""
-    try:
-        return convert(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as wrong:
-        raise SpecError(f"{source} is no TOML: {wrong}.") from None
-    except SpecError as wrong:
-        raise SpecError(f"{source}: {wrong}") from None
+    spec: Spec = parsed(text, source, convert, SpecError)
+    return spec
 
 
 def shipped() -> tuple[str, ...]:

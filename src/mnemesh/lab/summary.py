@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from mnemesh.errors import ResultsError
-from mnemesh.lab.gather import Runs, labels, places, runs
+from mnemesh.lab.gather import Runs, averaged, labels, places, runs
 from mnemesh.lab.intervals import Interval, interval, jackknife
 from mnemesh.lab.record import Results, open_results
 from mnemesh.lab.tables import Table
@@ -18,7 +18,7 @@ __all__ = ["bounds_table", "compare", "exponents", "rates_table", "regret_table"
 
 _NEAR = 0.02  # a horizon within 2% of the one asked for stands for it
 _LEFT_OUT = "95% intervals from leaving out each seed in turn"
-_SAME = 1e-9  # what another machine or another version may change
+_SAME = {"float64": 1e-9, "float32": 1e-5}  # what another machine, version or number of threads may change
 _COMPARED = ("regret", "cumulative_loss", "comparator")
 
 
@@ -31,9 +31,9 @@ def regret_table(results: Results, horizons: Sequence[int] | None = None) -> Tab
             rates = np.unique(cs[point, label].values)
             c = float(rates[0]) if len(rates) == 1 and np.isfinite(rates[0]) else None
             known = interval(run.values[:, place])
-            rows.append((*at[point].values(), label, int(run.horizons[place]), len(run.seeds), c, *known))
-    columns = (*results.swept, "algorithm", "T", "seeds", "c", "regret per round", "low", "high")
-    return Table("Regret per round", columns, tuple(rows), "Mean over the seeds with its 95% interval (Student's t).")
+            rows.append((*at[point].values(), label, int(run.horizons[place]), *known, len(run.seeds), c))
+    columns = (*results.swept, "algorithm", "T", "regret per round", "low", "high", "seeds", "c")
+    return Table("Regret per round", columns, tuple(rows), "Mean over the seeds with its 95% interval (Student's t)." if _several(results) else "One seed: no intervals.")
 
 
 def slope(run: Runs, low: int, high: int) -> Interval | None:
@@ -50,7 +50,7 @@ def slopes(results: Results, low: int, high: int) -> Table:
     found = [(point, label, slope(run, low, high)) for (point, label), run in runs(results).items()]
     rows = [(*at[point].values(), label, *known) for point, label, known in found if known is not None]
     title = f"Slope of log regret per round against log T, from T = {low:,} to {high:,}"
-    return Table(title, (*results.swept, "algorithm", "slope", "low", "high"), tuple(rows), _LEFT_OUT + ".")
+    return Table(title, (*results.swept, "algorithm", "slope", "low", "high"), tuple(rows), _left_out(results) + ".")
 
 
 def exponents(results: Results) -> Table:
@@ -61,7 +61,7 @@ def exponents(results: Results) -> Table:
         if late.sum() >= 2:
             rows.append((*at[point].values(), label, int(run.horizons[late][0]), int(run.horizons[-1]), int(late.sum()), *_exponent(run, late)))
     columns = (*results.swept, "algorithm", "from T", "to T", "horizons", "exponent", "low", "high")
-    note = f"Least squares of log(mean regret) on log T; {_LEFT_OUT}; '-' where regret is not positive."
+    note = f"Least squares of log(mean regret) on log T; {_left_out(results)}; '-' where regret is not positive."
     return Table("Exponents of cumulative regret", columns, tuple(rows), note)
 
 
@@ -80,7 +80,7 @@ def bounds_table(results: Results) -> Table:
         rows.append((*at[key[0]].values(), key[1], *means, _mean(ratio[:, -1]), _most(ratio), above))
     names = (*results.swept, "algorithm", "regret", "sharp", "repaired", "printed", "regret / bound", "closest", "crossed")
     note = (
-        "Cumulative network regret, means over the seeds. 'regret / bound' compares with the smaller of the sharp and the repaired bound at the last "
+        f"Cumulative network regret, {averaged(results)}. 'regret / bound' compares with the smaller of the sharp and the repaired bound at the last "
         "horizon, 'closest' is its largest value over all seeds and horizons, and 'crossed' counts how often a run lay above: never, if the theorems hold."
     )
     return Table("Bounds against measurement", names, tuple(rows), note)
@@ -105,7 +105,10 @@ def rates_table(results: Results) -> Table:
         regret = float(np.mean(seeds)) if seeds else None
         rows.append((*at[point], label, c, regret, len(seeds), len(grid), grid[0], grid[-1], c in (grid[0], grid[-1])))
     columns = (*results.swept, "algorithm", "c", "regret", "seeds", "tried", "from", "to", "at edge")
-    note = f"Cumulative network regret at T = {results.spec.tuning_rounds:,}, mean over the tuning seeds, which are none of those reported."
+    own = "rounds" in results.swept and results.spec.tuning.rounds is None
+    when = "the end of each point's tuning rounds" if own else f"T = {results.spec.tuning_rounds:,}"
+    whose = "mean over the tuning seeds, which are" if len(results.spec.tuning_seeds) > 1 else "on one tuning seed, which is"
+    note = f"Cumulative network regret at {when}, {whose} none of those reported."
     return Table("How c was chosen", columns, tuple(rows), note)
 
 
@@ -127,8 +130,8 @@ def traffic_table(results: Results) -> Table:
     columns = (*lead, "algorithm", "mean delay", "by interest", "longest", "queries", "replies, joined", "replies, single", "messages", "busiest link")
     note = (
         "Delays are round trips in rounds, over all pairs of an agent and a partner, and weighted by interest; messages are those that cross a link in one "
-        "round; replies are joined where trees meet, or go back one by one; the busiest link is the one that most queries cross. Means over the seeds"
-        f"{'; a row that names no point holds at all of them' if lead else ''}."
+        "round; replies are joined where trees meet, or go back one by one; the busiest link is the one that most queries cross. "
+        f"{averaged(results).capitalize()}{'; a row that names no point holds at all of them' if lead else ''}."
     )
     return Table("Messages a round and delays", columns, kept, note)
 
@@ -142,17 +145,35 @@ def compare(first: Results | str | os.PathLike[str], second: Results | str | os.
             "their runs cannot be paired."
         )
     mine, theirs = _by_place(one, one.swept), _by_place(other, one.swept)
-    pairs = [(key, *_paired(mine[key], theirs[key])) for key in mine if key in theirs]
+    same = {key: max(_same(given, dict(zip(one.swept, key[0], strict=True))) for given in (one, other)) for key in mine}
+    pairs = [(key, *_paired(mine[key], theirs[key], same[key])) for key in mine if key in theirs]
     rows = [(*key[0], key[1], *row) for key, row, _ in pairs if row]
     if not rows:
         raise ResultsError(f"{one.folder} and {other.folder} share no run: no algorithm at the same point, on the same seed, at the same horizon.")
+    dtypes = " and ".join(name for name, size in _SAME.items() if size in same.values())
     alone = sum(run["regret"].values.shape[0] for runs_ in (mine, theirs) for run in runs_.values()) - 2 * sum(count for *_, count in pairs)
     columns = (*one.swept, "algorithm", "T", "seeds", "first", "second", "difference", "low", "high", "ratio", "outcome")
+    over = "means over the seeds that both have" if max(row[1] for _, row, _ in pairs if row) > 1 else "on the one seed that both have"
+    spread = "with its paired 95% interval" if over.startswith("means") else "without an interval"
     note = (
-        "Regret per round, means over the seeds that both have; the difference (second - first) with its paired 95% interval. Same bytes: regret, loss and "
-        f"comparator agree bit for bit at every common horizon; same numbers: to {_SAME:g} of their size. {alone:,} runs have no partner and are left out."
+        f"Regret per round, {over}; the difference (second - first) {spread}. Same bytes: regret, loss and comparator agree bit for bit at every common "
+        f"horizon; same numbers: to {' or '.join(f'{size:g}' for size in sorted(set(same.values())))} of their size, as {dtypes} allows. "
+        f"{alone:,} runs have no partner and are left out."
     )
     return Table(f"{one.folder} against {other.folder}", columns, tuple(rows), note)
+
+
+def _same(results: Results, place: Mapping[str, Any]) -> float:
+    """By how much runs of one dtype may differ and still tell the same."""
+    return _SAME[place.get("dtype", results.spec.dtype)]
+
+
+def _several(results: Results) -> bool:
+    return len(results.spec.seed_list) > 1
+
+
+def _left_out(results: Results) -> str:
+    return _LEFT_OUT if _several(results) else "one seed, no intervals"
 
 
 def _by_place(results: Results, swept: Sequence[str]) -> dict[tuple[tuple[Any, ...], str], dict[str, Runs]]:
@@ -163,7 +184,7 @@ def _by_place(results: Results, swept: Sequence[str]) -> dict[tuple[tuple[Any, .
     }
 
 
-def _paired(first: dict[str, Runs], second: dict[str, Runs]) -> tuple[tuple[Any, ...], int]:
+def _paired(first: dict[str, Runs], second: dict[str, Runs], same: float) -> tuple[tuple[Any, ...], int]:
     """A row of `compare` and how many seeds it pairs; no row where there is no common seed or horizon."""
     seeds, a, b = np.intersect1d(first["regret"].seeds, second["regret"].seeds, return_indices=True)
     horizons, at, there = np.intersect1d(first["regret"].horizons, second["regret"].horizons, return_indices=True)
@@ -173,7 +194,7 @@ def _paired(first: dict[str, Runs], second: dict[str, Runs]) -> tuple[tuple[Any,
     if all(x.tobytes() == y.tobytes() for x, y in both):
         outcome = "same bytes"
     else:
-        outcome = "same numbers" if all(np.allclose(x, y, rtol=_SAME, atol=0, equal_nan=True) for x, y in both) else "differs"
+        outcome = "same numbers" if all(np.allclose(x, y, rtol=same, atol=0, equal_nan=True) for x, y in both) else "differs"
     mine, theirs = (regret[:, -1] / horizons[-1] for regret in both[0])
     with np.errstate(invalid="ignore", divide="ignore"):
         known, means = interval(theirs - mine), (float(mine.mean()), float(theirs.mean()))

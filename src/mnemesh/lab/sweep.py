@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from pathlib import Path
@@ -11,13 +12,14 @@ from typing import Any
 from mnemesh.errors import ResultsError, SweepError, require
 from mnemesh.lab.build import bring
 from mnemesh.lab.executors import local
-from mnemesh.lab.plan import Batch, Plan, plan
-from mnemesh.lab.record import Results, load, open_results, save, versions
-from mnemesh.lab.spec import Spec, parse
+from mnemesh.lab.plan import Batch, Job, Plan, plan
+from mnemesh.lab.record import PASSING, Results, load, open_results, save, versions, write_whole
+from mnemesh.lab.spec import Line, Spec, parse
 from mnemesh.lab.work import do, home
 
 __all__ = ["Progress", "run"]
 
+_STALE = 3600.0  # seconds after which nobody is still writing a file
 Progress = Callable[[float, float, str], None]
 
 
@@ -29,6 +31,8 @@ def run(spec: Spec, out: str | os.PathLike[str], *, executor: Executor | None = 
     """
     if not isinstance(spec, Spec):
         raise SweepError(f"run({type(spec).__name__}): a Spec is needed; mm.lab.read(path) reads one.")
+    if executor is not None and not hasattr(executor, "submit"):
+        raise SweepError(f"executor={executor!r} is none: pass what has the interface of concurrent.futures.Executor, or nothing.")
     bring(spec)
     todo, folder = plan(spec), _folder(spec, out)
     if executor is not None:
@@ -42,7 +46,7 @@ class _Sweep:
 
     def __init__(self, spec: Spec, folder: Path, todo: Plan, progress: Progress | None, fresh: bool) -> None:
         self.spec, self.folder, self.plan, self.progress, self.fresh = spec, folder, todo, progress, fresh
-        self.versions, self.home = versions(), home()
+        self.versions, self.home = versions(spec.imports), home()
         self.tables: dict[Any, Any] = {}
         self.rates: dict[tuple[int, str], float] = {}
         self.waiting = list(range(len(todo.playing)))
@@ -95,11 +99,14 @@ class _Sweep:
         for place in list(self.waiting):
             batch = self.plan.playing[place]
             try:
-                rates = tuple(tuple(self.rates[job.point.number, line.called] if line.tuned else None for line in batch.lines) for job in batch.jobs)
+                rates = tuple(tuple(self._rate(job, line) for line in job.point.spec.algorithms) for job in batch.jobs)
             except KeyError:
                 continue
             self.waiting.remove(place)
             self._start(executor, ("play", place), batch._replace(rates=rates))
+
+    def _rate(self, job: Job, line: Line) -> float | None:
+        return self.rates[job.point.number, line.called] if line.tuned else None
 
     def _finish(self, place: Any, batch: Batch, table: Any) -> None:
         save(self._path(batch), table, place[0], self.spec, self.versions)
@@ -110,7 +117,7 @@ class _Sweep:
         self.tables[place] = table
         if batch.chooses:
             chosen = next(c for c, best in zip(table["c"].to_pylist(), table["chosen"].to_pylist(), strict=True) if best)
-            self.rates[batch.jobs[0].point.number, batch.lines[0].called] = chosen
+            self.rates[batch.jobs[0].point.number, batch.line.called] = chosen
         if self.progress is not None:
             reused = f", {self.reused} taken from before" if self.reused else ""
             self.progress(self.done, self.total, f"batch {len(self.tables)} of {len(self.plan.choosing) + len(self.plan.playing)}{reused}")
@@ -143,17 +150,25 @@ def _told(stop: BaseException, folder: Path) -> BaseException:
 
 
 def _folder(spec: Spec, out: str | os.PathLike[str]) -> Path:
-    """The folder, made, found writable, and free of another study's results."""
+    """The folder, made, found writable, free of another study's results and of what a killed sweep was writing."""
     folder = Path(out)
     told = folder / "spec.toml"
     try:
         kept = any(folder.glob("*.parquet")) or any(folder.glob("batches/*.parquet"))
-        if kept and told.exists() and parse(told.read_text(encoding="utf-8"), str(told)) != spec:
-            raise ResultsError(f"{str(folder)!r} holds results of another spec (see {told}): choose another folder, or delete this one, so that nothing is lost unasked.")
         if kept and not told.exists():
             raise ResultsError(f"{str(folder)!r} holds tables without a spec.toml: choose another folder, so that nothing is lost unasked.")
+        if kept and _asked(parse(told.read_text(encoding="utf-8"), str(told))) != _asked(spec):
+            raise ResultsError(f"{str(folder)!r} holds results of another spec (see {told}): choose another folder, or delete this one, so that nothing is lost unasked.")
         (folder / "batches").mkdir(parents=True, exist_ok=True)
-        told.write_text(spec.text, encoding="utf-8")
+        write_whole(told, lambda file: file.write(spec.text.encode()))
+        for left in (*folder.glob(f"{PASSING}*"), *folder.glob(f"batches/{PASSING}*")):
+            if time.time() - left.stat().st_mtime > _STALE:
+                left.unlink(missing_ok=True)
     except (OSError, UnicodeDecodeError) as refused:
         raise ResultsError(f"{str(folder)!r} cannot be written to ({getattr(refused, 'strerror', None) or refused}): choose another folder with --out.") from None
     return folder
+
+
+def _asked(spec: Spec) -> Spec:
+    """A spec without what no number depends on."""
+    return spec.with_(title="", about="", figure={})

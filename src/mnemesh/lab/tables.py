@@ -16,10 +16,11 @@ from mnemesh.errors import ShapeError, require
 __all__ = ["Table", "shown"]
 
 _WIDTH = 100  # of a note, in letters
+_MANY = 7  # columns, above which a page shows them smaller
 
 
 def shown(value: Any) -> str:
-    """A value in words: numbers to four digits, nothing for None."""
+    """A value in words: numbers to four digits, several with commas, nothing for None."""
     value = _plain(value)
     if value is None:
         return ""
@@ -27,6 +28,8 @@ def shown(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}"
+    if isinstance(value, tuple):
+        return ", ".join(map(shown, value))
     if not isinstance(value, float):
         return str(value)
     if math.isnan(value):
@@ -112,7 +115,8 @@ class Table:
         rows = ["".join(f"<td{kind}>{escape(shown(value))}</td>" for value, kind in zip(row, kinds)) for row in self.rows]
         body = "\n".join(f"<tr>{row}</tr>" for row in rows)
         note = f'\n<p class="note">{escape(self.note)}</p>' if self.note else ""
-        table = f"<table>\n<caption>{escape(self.title)}</caption>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
+        many = ' class="many"' if len(self.columns) > _MANY else ""
+        table = f"<table{many}>\n<caption>{escape(self.title)}</caption>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
         return f'<div class="wide" role="region" aria-label="{escape(self.title)}" tabindex="0">{table}</div>{note}'
 
     def rich(self) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from mnemesh.lab.gather import places, runs
-from mnemesh.lab.intervals import interval
+from mnemesh.lab.intervals import jackknife
 from mnemesh.lab.record import Results
 from mnemesh.lab.tables import Table
 
@@ -23,15 +23,14 @@ def variants_table(results: Results) -> Table:
     for point, place in at.items():
         for first, other in pairs:
             mine, theirs = (regret[point, label].values[:, -1] for label in (first, other))
-            with np.errstate(invalid="ignore", divide="ignore"):
-                more = interval(100 * (theirs - mine) / mine.mean())
+            more = jackknife(lambda pairs: float(100 * (pairs[:, 1].mean() / pairs[:, 0].mean() - 1)), np.stack([mine, theirs], 1))
             cheaper = [_change(found[point, first].values[:, -1], found[point, other].values[:, -1]) for found in (messages, single)]
-            delays = [float(delay[point, label].values[:, -1].mean()) for label in (first, other)]
+            delays = [float(delay[point, label].values[:, -1].mean()) for label in (other, first)]
             rows.append((*place.values(), other, first, *more, *cheaper, *delays))
     columns = (*results.swept, "variant", "against", "regret, %", "low", "high", "messages, %", "single replies, %", "delay", "delay, against")
     note = (
-        "Differences to the variant it stands against, in per cent of that one's mean: of regret at the last horizon, paired by seed, with the 95% "
-        "interval; of messages a round with joined replies; of replies that go back one by one."
+        "By how much the means over the seeds differ from those of the variant it stands against: regret at the last horizon, with the 95% interval from "
+        "leaving out each seed in turn; messages a round with joined replies; replies that go back one by one. Delays are means over pairs, its own first."
     )
     return Table("Variants of one algorithm", columns, tuple(rows), note)
 

@@ -12,7 +12,7 @@ import numpy as np
 from mnemesh import theory
 from mnemesh.engine import Trace, simulate_many
 from mnemesh.errors import BoundError, DivergenceError, LossError, SweepError, require
-from mnemesh.lab.build import World, bring, make
+from mnemesh.lab.build import Made, World, bring, make
 from mnemesh.lab.plan import Batch, Job
 from mnemesh.lab.points import shown
 from mnemesh.lab.record import versions
@@ -35,24 +35,26 @@ def home() -> tuple[str, int]:
 
 def do(batch: Batch, sender: tuple[str, int], made_with: Mapping[str, str]) -> Any:
     """A batch's table, a pyarrow.Table. A worker with other versions refuses: its numbers could not be compared."""
+    spec = batch.jobs[0].point.spec
+    bring(spec)
     if sender != home():
         os.environ["MNEMESH_THREADS"] = "1"  # the other cores have workers of their own
-        here = versions()
+        here = versions(spec.imports)
         differ = [f"{name} {made_with.get(name, 'missing')} there and {here.get(name, 'missing')} here" for name in sorted({*here, *made_with}) if here.get(name) != made_with.get(name)]
         if differ:
             raise SweepError(f"the worker on {socket.gethostname()} has other versions than the sweep: {'; '.join(differ)}. Their numbers could not be compared.")
-    bring(batch.jobs[0].point.spec)
-    worlds = [World(job.point.spec, job.seed, batch.rounds) for job in batch.jobs]
+    made = Made()
+    worlds = [World(job.point.spec, job.seed, batch.rounds, made) for job in batch.jobs]
     rows = _choose(batch, worlds) if batch.chooses else _play(batch, worlds)
     return _table(batch, rows)
 
 
 def _choose(batch: Batch, worlds: list[World]) -> list[dict[str, Any]]:
-    (line,), (engine,) = batch.lines, batch.engines
+    line, (engine,) = batch.line, batch.engines
     dtype = worlds[0].spec.dtype
     found = tune(
         [world.problem for world in worlds], lambda step: [world.algorithm(line, step) for world in worlds], [world.stream for world in worlds],
-        batch.grid, engine=engine, dtype=dtype,
+        batch.line_grid, engine=engine, dtype=dtype,
     )  # fmt: skip
     return [
         _place(batch, job, line) | {"c": float(c), "regret": float(found.per_stream[g, s]), "chosen": bool(c == found.best)}
@@ -63,10 +65,11 @@ def _choose(batch: Batch, worlds: list[World]) -> list[dict[str, Any]]:
 
 def _play(batch: Batch, worlds: list[World]) -> list[dict[str, Any]]:
     by_line = []
-    for place, (line, engine) in enumerate(zip(batch.lines, batch.engines, strict=True)):
-        steps = [_step(line, None if not batch.rates else batch.rates[j][place]) for j in range(len(worlds))]
-        traces = _traces(worlds, line, steps, engine)
-        by_line.append([_rows(batch, job, world, line, step, trace) for job, world, step, trace in zip(batch.jobs, worlds, steps, traces, strict=True)])
+    for place, engine in enumerate(batch.engines):
+        lines = [world.spec.algorithms[place] for world in worlds]
+        steps = [_step(line, None if not batch.rates else batch.rates[j][place]) for j, line in enumerate(lines)]
+        traces = _traces(worlds, lines, steps, engine)
+        by_line.append([_rows(batch, *run) for run in zip(batch.jobs, worlds, lines, steps, traces, strict=True)])
     return [row for run in zip(*by_line, strict=True) for rows in run for row in rows]
 
 
@@ -74,17 +77,17 @@ def _step(line: Line, c: float | None) -> Step:
     return inverse_sqrt(c) if c is not None else make("step", line.step, f"algorithms.{line.called}.step")
 
 
-def _traces(worlds: list[World], line: Line, steps: list[Step], engine: str) -> list[Trace | None]:
+def _traces(worlds: list[World], lines: list[Line], steps: list[Step], engine: str) -> list[Trace | None]:
     """The traces of all runs; None for one that diverged."""
     problems, streams = [world.problem for world in worlds], [world.stream for world in worlds]
-    algorithms = [world.algorithm(line, step) for world, step in zip(worlds, steps, strict=True)]
+    algorithms = [world.algorithm(line, step) for world, line, step in zip(worlds, lines, steps, strict=True)]
     try:
         trace = simulate_many(problems, algorithms, streams, engine=engine, dtype=worlds[0].spec.dtype, horizons=worlds[0].spec.horizon_list)
         return [trace.run(i) for i in range(len(worlds))]
     except DivergenceError:
         if len(worlds) == 1:
             return [None]
-        return [_traces([world], line, [step], engine)[0] for world, step in zip(worlds, steps, strict=True)]
+        return [_traces([world], [line], [step], engine)[0] for world, line, step in zip(worlds, lines, steps, strict=True)]
 
 
 def _rows(batch: Batch, job: Job, world: World, line: Line, step: Step, trace: Trace | None) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""How a spec is refused: the key, what is wrong with it, and the nearest valid name."""
+"""How a file is refused: the key, what is wrong with it, and the nearest valid name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-__all__ = ["key_path", "nearest", "reworded"]
+__all__ = ["in_toml", "key_path", "nearest", "reworded"]
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -34,8 +34,19 @@ def reworded(message: str, tables: Mapping[str, Any]) -> str:
         return f"{at}{wrong[1]!r} is none of {', '.join(map(repr, _choices(path, tables)))}."
     if missing := re.fullmatch(r"Object missing required field `(.*)`", what):
         return f"{at}{missing[1]} is missing: nothing stands for it by default."
-    what = what.replace("`", "").replace("object", "table").replace("array", "list").replace("str", "text").replace("| null", "").replace("  ", " ")
+    what = in_toml(what)
     return f"{at}{what[:1].lower()}{what[1:]}."
+
+
+def in_toml(message: str) -> str:
+    """A message of msgspec's with TOML's words for what stands in backquotes there."""
+    words = {"object": "table", "array": "list", "str": "text"}
+
+    def said(quoted: re.Match[str]) -> str:
+        kinds = [words.get(kind, kind) for kind in quoted[1].split(" | ") if kind != "null"]
+        return " | ".join(kinds)
+
+    return re.sub(r"`([^`]*)`", said, message)
 
 
 def _choices(path: str, tables: Mapping[str, Any]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""What a spec is made of: values that never change, choices of a named part, and axes along which something is swept."""
+"""What a file is made of: values that never change, choices of a named part, and axes along which something is swept."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def freeze(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return tuple(freeze(inner) for inner in value)
     if not isinstance(value, bool | int | float | str):
-        raise ValueError(f"{value!r} is a {type(value).__name__}, and a spec holds numbers, words, lists and tables")
+        raise ValueError(f"{value!r} is a {type(value).__name__}, and files hold numbers, words, lists and tables")
     if isinstance(value, float) and math.isnan(value):
         raise ValueError("nan is no value: nothing can be computed from it")
     return value

@@ -1,0 +1,1 @@
+"""How bundles get from one agent to the next."""

@@ -1,0 +1,156 @@
+"""Twins: a network that exchanges messages learns what the simulation learns, for every loss, tree and way of joining replies."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mnemesh as mm
+from mnemesh.errors import MeshError, MnemeshError
+from mnemesh.live.books import FATES
+from mnemesh.live.mesh import Mesh
+
+N, ROUNDS = 20, 24
+GRAPH = mm.topology.default()
+LOSSES = {"linear": None, "gated_linear": "value", "delta": None, "softmax": None, "softmax_norm": None, "gated_softmax": "value"}
+
+
+def posed(loss: str, gate: str | None) -> tuple[mm.Problem, mm.streams.Stream]:
+    features = mm.features.positive_random(4, 6, seed=1) if "softmax" in loss else None
+    made = mm.losses.get(loss, **({"gate": gate} if gate else {}))
+    problem = mm.Problem(made, mm.domains.ball(30.0), mm.interest.dirichlet(N, own=10.0, others=2.0, seed=1), features)
+    width = 6 if gate == "key" and features else None
+    stream = mm.streams.teacher(
+        agents=N, key_dim=4, value_dim=3, rounds=ROUNDS, correlation=0.5, seed=2, gate=gate, dtype="float64", **({"gate_dim": width} if width else {})
+    )
+    return problem, stream
+
+
+def play(mesh: Mesh, stream: mm.streams.Stream, history: np.ndarray, rounds: int = ROUNDS) -> float:
+    """The largest difference to the simulation's iterates, relative to max(1, ‖X‖_∞), over all rounds."""
+    worst = 0.0
+    for t in range(rounds):
+        worst = max(worst, float((abs(mesh.memories - history[t]).max((1, 2)) / np.maximum(1, abs(history[t]).max((1, 2)))).max()))
+        gates = () if stream.gates is None else (stream.gates[t],)
+        mesh.learn({str(n): (stream.keys[t, n], stream.values[t, n], *(gate[n] for gate in gates)) for n in range(N)})
+    return worst
+
+
+@pytest.mark.parametrize(("routing", "aggregation"), [("steiner", "auto"), ("steiner", "dense"), ("shortest_path", "factored")])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_network_learns_what_the_simulation_learns(loss, routing, aggregation):
+    problem, stream = posed(loss, LOSSES[loss])
+    step = mm.steps.inverse_sqrt(0.1)
+    trees = mm.routing.get(routing, graph=GRAPH, interest=problem.interest)
+    trace = mm.simulate(problem, mm.algorithms.dam_togd(trees, step=step), stream, dtype="float64", record_every=1)
+    mesh = Mesh(
+        problem, GRAPH, routing=routing, step=step, key_dim=4, value_dim=3, dtype="float64", aggregation=aggregation, deadline=float("inf"), max_age=60
+    )
+    assert play(mesh, stream, trace.history) < 1e-12
+    assert (mesh.rounds == ROUNDS).all()
+    assert not sum(counts.total() for counts in mesh.counts.values())
+
+
+@pytest.mark.parametrize("gate", ["value", "key", "scalar"])
+@pytest.mark.parametrize("loss", ["gated_linear", "gated_softmax"])
+def test_every_gate_axis_is_carried_home(loss, gate):
+    problem, stream = posed(loss, gate)
+    trees = mm.routing.steiner(GRAPH, problem.interest)
+    trace = mm.simulate(problem, mm.algorithms.dam_togd(trees, step=mm.steps.inverse_sqrt(0.1)), stream, dtype="float64", record_every=1)
+    mesh = Mesh(problem, GRAPH, step=mm.steps.inverse_sqrt(0.1), key_dim=4, value_dim=3, dtype="float64", deadline=float("inf"))
+    assert play(mesh, stream, trace.history) < 1e-12
+
+
+def test_rounds_of_several_associations_and_of_none():
+    rng = np.random.default_rng(3)
+    graph, agents, rounds = mm.topology.ring(6), 6, 40
+    keys, values, present = rng.uniform(-1, 1, (rounds, agents, 3, 2)), rng.normal(size=(rounds, agents, 3, 2)), rng.random((rounds, agents, 3)) < 0.4
+    problem = mm.Problem("delta", mm.domains.ball(10.0), mm.interest.nearest(graph, 3))
+    step = mm.steps.constant(0.1)
+    trees = mm.routing.steiner(graph, problem.interest)
+    stream = mm.streams.from_arrays(keys, values, present=present)
+    trace = mm.simulate(problem, mm.algorithms.dam_togd(trees, step=step), stream, dtype="float64", record_every=1)
+    mesh = Mesh(problem, graph, step=step, key_dim=2, value_dim=2, dtype="float64", deadline=float("inf"))
+    for t in range(rounds):
+        np.testing.assert_allclose(mesh.memories, trace.history[t], atol=1e-12)
+        mesh.learn({str(n): (keys[t, n, present[t, n]], values[t, n, present[t, n]]) for n in range(agents) if present[t, n].any()})
+
+
+def test_float32_agrees_to_rounding_and_names_are_the_users_own():
+    problem, stream = posed("delta", None)
+    names = [f"agent-{n}" for n in range(N)]
+    trees = mm.routing.steiner(GRAPH, problem.interest)
+    trace = mm.simulate(problem, mm.algorithms.dam_togd(trees, step=mm.steps.inverse_sqrt(0.1)), stream, dtype="float32")
+    mesh = Mesh(problem, GRAPH, step=mm.steps.inverse_sqrt(0.1), key_dim=4, value_dim=3, names=names)
+    for t in range(ROUNDS):
+        mesh.learn({names[n]: (stream.keys[t, n], stream.values[t, n]) for n in range(N)})
+    np.testing.assert_allclose(mesh.memories, trace.memories, atol=2e-4)
+    key = np.full(4, 0.25)
+    np.testing.assert_allclose(mesh.recall("agent-7", key), mesh.memories[7] @ key, rtol=1e-5)
+    assert mesh.recall("agent-7", np.stack([key, key])).shape == (2, 3)
+
+
+def test_the_ledger_counts_every_term_and_bytes_are_told_by_kind():
+    problem, stream = posed("delta", None)
+    sizes = {}
+    for aggregation in ("auto", "dense", "factored"):
+        mesh = Mesh(problem, GRAPH, step=mm.steps.inverse_sqrt(0.1), key_dim=4, value_dim=3, aggregation=aggregation)
+        for t in range(ROUNDS):
+            mesh.learn({str(n): (stream.keys[t, n], stream.values[t, n]) for n in range(N)})
+        ledger, trees = mesh.ledger, mm.routing.steiner(GRAPH, problem.interest)
+        assert len(ledger) == N * N
+        assert (ledger["launched"] == ROUNDS).all()
+        np.testing.assert_array_equal(ledger["applied"], ROUNDS - trees.delays)
+        np.testing.assert_array_equal(ledger["in_flight"], trees.delays)
+        assert all((ledger[fate] == 0).all() for fate in FATES[2:])
+        sizes[aggregation] = dict(mesh.bytes)
+    assert len({size["query"] for size in sizes.values()}) == 1
+    assert sizes["auto"]["reply"] <= min(sizes["dense"]["reply"], sizes["factored"]["reply"])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"aggregation": "some"}, ("'some'", "auto, dense, factored")),
+        ({"deadline": 0.5}, ("deadline=0.5",)),
+        ({"names": ["a", "b"]}, ("2 names for 20 agents",)),
+        ({"names": ["a"] * 20}, ("1 of them different",)),
+        ({"routing": "stiener"}, ("did you mean 'steiner'?",)),
+    ],
+)
+def test_networks_that_cannot_be(wrong, words):
+    problem, _ = posed("delta", None)
+    with pytest.raises(MnemeshError) as refused:
+        Mesh(problem, GRAPH, step=mm.steps.constant(0.1), key_dim=4, value_dim=3, **wrong)
+    for word in words:
+        assert word in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "words"),
+    [
+        ("lisbon", (np.ones(4), np.ones(3)), ("no agent 'lisbon'",)),
+        ("0", (np.ones(5), np.ones(3)), ("a key of shape (5,)", "4 finite numbers")),
+        ("0", (np.ones(4), np.full(3, np.nan)), ("a value", "3 finite numbers")),
+        ("0", (np.ones(4),), ("(key, value)",)),
+        ("0", np.ones(4), ("ndarray is no association",)),
+        ("0", (np.ones(4), np.ones(3), 0.5), ("no gate",)),
+        ("0", ("words", np.ones(3)), ("0",)),
+    ],
+)
+def test_what_cannot_be_learned_changes_nothing(name, given, words):
+    problem, _ = posed("delta", None)
+    mesh = Mesh(problem, GRAPH, step=mm.steps.constant(0.1), key_dim=4, value_dim=3)
+    with pytest.raises(MeshError) as refused:
+        mesh.learn({"1": (np.ones(4), np.ones(3)), name: given})
+    for word in words:
+        assert word in str(refused.value)
+    assert mesh.period == 0
+    mesh.learn()
+    assert not np.any(mesh.memories)
+
+
+def test_the_wrong_graph():
+    problem, _ = posed("delta", None)
+    with pytest.raises(MeshError, match="a graph of 3 nodes for 20 agents"):
+        Mesh(problem, mm.topology.ring(3), step=mm.steps.constant(0.1), key_dim=4, value_dim=3)
