@@ -736,3 +736,16 @@ def test_the_page_names_every_command_option_and_exit_code():
 
 def test_help_states_the_exit_codes():
     assert all(f"{code}  {meaning}" in printed("--help") for code, meaning in CODES.items())
+
+
+def test_keys_are_made_once_and_stay(tmp_path):
+    file = Path(__file__).parents[1] / "examples" / "twenty.toml"
+    first = program("keys", str(file), "--out", "pki", cwd=tmp_path)
+    assert first.returncode == 0, first.stderr
+    key = tmp_path / "pki" / "lisbon" / "agent.key"
+    assert key.stat().st_mode & 0o777 == 0o600
+    before = key.read_bytes()
+    again = program("keys", str(file), "--out", "pki", "--json", cwd=tmp_path)
+    assert json.loads(again.stdout)["made"] == []
+    assert key.read_bytes() == before
+    refused(program("keys", "nowhere.toml", cwd=tmp_path), "nowhere.toml")

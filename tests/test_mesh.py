@@ -154,3 +154,39 @@ def test_the_wrong_graph():
     problem, _ = posed("delta", None)
     with pytest.raises(MeshError, match="a graph of 3 nodes for 20 agents"):
         Mesh(problem, mm.topology.ring(3), step=mm.steps.constant(0.1), key_dim=4, value_dim=3)
+
+
+def test_a_durable_network_goes_on_from_its_folder(tmp_path):
+    """Memories, rounds and what is not yet played are there again; every agent is a new incarnation, and nothing is played twice."""
+    rng, graph = np.random.default_rng(5), mm.topology.ring(5)
+    problem = mm.Problem("delta", mm.domains.ball(20.0), mm.interest.nearest(graph, 2))
+    settings = {"step": mm.steps.constant(0.1), "key_dim": 2, "value_dim": 2, "store": tmp_path / "agents", "names": list("abcde")}
+    with Mesh(problem, graph, **settings) as mesh:
+        mesh.faults(pauses=[("c", 15, 30)])
+        for _ in range(20):
+            mesh.learn({name: (rng.uniform(-1, 1, 2), rng.normal(size=2)) for name in mesh.names})
+        memories, rounds, waiting = mesh.memories, mesh.rounds, mesh.waiting
+    assert waiting[2] == 6
+    with Mesh(problem, graph, **settings) as again:
+        np.testing.assert_array_equal(again.memories, memories)
+        np.testing.assert_array_equal(again.rounds, rounds)
+        np.testing.assert_array_equal(again.waiting, waiting)
+        assert again.period == 20
+        for _ in range(30):
+            again.learn()
+        assert again.waiting.sum() == 0
+        assert again.rounds.max() - again.rounds.min() <= 1
+        assert (again.ledger["applied"][again.ledger["root"] != again.ledger["partner"]] > 0).all()
+
+
+def test_a_store_that_is_in_use_or_nowhere_is_refused(tmp_path):
+    graph = mm.topology.ring(3)
+    problem = mm.Problem("delta", mm.domains.ball(20.0), mm.interest.uniform(3))
+    settings = {"step": mm.steps.constant(0.1), "key_dim": 2, "value_dim": 2}
+    with Mesh(problem, graph, store=tmp_path, **settings), pytest.raises(MnemeshError, match="0"):
+        Mesh(problem, graph, store=tmp_path, **settings)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(MeshError, match="no folder that can be made"):
+        Mesh(problem, graph, store=tmp_path / "file", **settings)
+    with pytest.raises(MeshError, match="cannot have a file"):
+        Mesh(problem, graph, store=tmp_path, names=["a/b", "c", "d"], **settings)

@@ -10,6 +10,7 @@ import typer
 from mnemesh import __version__
 from mnemesh.cli.endings import CODES, Group
 from mnemesh.cli.listing import list_, spec
+from mnemesh.cli.networks import keys
 from mnemesh.cli.results import compare, plot
 from mnemesh.cli.studies import reproduce, run
 from mnemesh.cli.worlds import bound, routes
@@ -42,6 +43,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "bound": bound,
     "list": list_,
     "spec": spec,
+    "keys": keys,
 }
 for _name, _command in _COMMANDS.items():
     app.command(_name)(_command)

@@ -181,6 +181,7 @@ class Network(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
             "routing": self.routing.name if not self.routing.settings.items else self.routes(), "step": self.rule(), "key_dim": self.key_dim,
             "value_dim": self.value_dim, "names": self.names, "aggregation": self.aggregation, "dtype": self.dtype,
             "deadline": self.rounds.deadline / self.rounds.min_period, "max_age": self.max_age,
+            "leap": self.rounds.leap, "commit_every": self.rounds.commit_every, "store": self.store or None,
         }  # fmt: skip
         return Mesh(self.problem(), self.graph(), **{**told, **settings})
 

@@ -56,7 +56,7 @@ class Learner:
 
     def start(self) -> np.ndarray:
         """X_1 = Π(0)."""
-        return self._kept(self.domain.project(np.zeros(self.shape)))
+        return self.kept(self.domain.project(np.zeros(self.shape)))
 
     def sample(self, keys: Any, values: Any, gate: Any = None) -> Sample:
         """Associations (A, d_k), (A, d_v) with their gate as a sample; A may be 0."""
@@ -93,13 +93,13 @@ class Learner:
         """X_{t+1} = Π(X_t − η_t G)."""
         rate = np.asarray(self.step.rate(np.array([[t]]), np.array([[self.tau_min]])), np.float64).ravel()
         eta = rate[agent] if rate.size > 1 else rate[0]
-        return self._kept(self.domain.project(memory - memory.dtype.type(eta) * gradient))
+        return self.kept(self.domain.project(memory - memory.dtype.type(eta) * gradient))
 
     def recall(self, memory: np.ndarray, key: Any) -> np.ndarray:
         """X φ(k)."""
         return np.asarray(self.problem.features(np.asarray(key, self.dtype)) @ memory.T)
 
-    def _kept(self, memory: np.ndarray) -> np.ndarray:
+    def kept(self, memory: np.ndarray) -> np.ndarray:
         """A memory that may be handed out: nobody can write to it."""
         kept = np.array(memory, self.dtype)
         kept.setflags(write=False)

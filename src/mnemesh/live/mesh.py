@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, final
 
 import numpy as np
@@ -11,11 +13,14 @@ import numpy as np
 from mnemesh import routing as builders
 from mnemesh.errors import MeshError, WireError
 from mnemesh.live import wire
-from mnemesh.live.books import FATES, Books
+from mnemesh.live.books import FATES
 from mnemesh.live.faults import Faults, spans
 from mnemesh.live.learning import Learner, Sample
+from mnemesh.live.making import oldest
 from mnemesh.live.messages import Bundle
-from mnemesh.live.protocol import Agent, Report, State, begun, on_round, ready, restarted
+from mnemesh.live.protocol import Agent, Report, State, on_round, ready
+from mnemesh.live.seat import Seat
+from mnemesh.live.store import MemoryStore, SQLiteStore, Store
 from mnemesh.live.sums import MODES
 from mnemesh.live.transports.embedded import Embedded
 from mnemesh.live.view import Router, configured
@@ -30,20 +35,6 @@ __all__ = ["LEDGER", "Mesh"]
 LEDGER = np.dtype([("root", "i8"), ("partner", "i8"), *((fate, "i8") for fate in FATES), ("in_flight", "i8")])
 
 
-class _Seat:
-    """What one agent has beside its state: its inbox, what it still has to learn, and when it last made a round."""
-
-    def __init__(self, agent: Agent, state: State) -> None:
-        self.agent, self.state, self.kept = agent, state, state
-        self.inbox: list[Bundle] = []
-        self.waiting: deque[Sample] = deque()
-        self.last = 0  # the period of the last round
-        self.down = False
-        self.closed: list[Books] = []  # of earlier incarnations
-        self.report: Report | None = None
-        self.counts: Counter[str] = Counter()
-
-
 @final
 class Mesh:
     """Agents on a graph that learn their own associations and those of the agents they care about, message by message.
@@ -51,6 +42,8 @@ class Mesh:
     `learn({name: (key, value[, gate]), …})` runs one period: in it, every agent that hears its neighbours makes a round. `recall(name, key)` answers.
     Without faults the memories are those of `mm.simulate` with DAM-TOGD. `aggregation` is how replies are joined where they meet ("auto", "dense",
     "factored"); `deadline` is after how many periods a silent neighbour is no longer waited for; `max_age` the age up to which answers count.
+    With a folder for `store` the network is durable: what `learn` has taken on is kept, and another mesh on the folder goes on from there.
+    `commit_every` rounds the memory is written; a crash costs at most as many rounds of learning, and no association.
     """
 
     def __init__(
@@ -68,6 +61,8 @@ class Mesh:
         deadline: float = 2.0,
         max_age: int | None = None,
         leap: int = 8,
+        store: str | os.PathLike[str] | None = None,
+        commit_every: int = 1,
     ) -> None:
         check_graph(graph)
         if graph.number_of_nodes() != problem.agents:
@@ -80,7 +75,7 @@ class Mesh:
         self.names = _names(names, problem.agents)
         self._number = {name: n for n, name in enumerate(self.names)}
         self.key_dim, self.shape = int(key_dim), problem.memory_shape(key_dim, value_dim)
-        age = _age(graph) if max_age is None else max_age
+        age = oldest(graph) if max_age is None else max_age
         self._shape = wire.Shape(problem.agents, *self.shape, dtype, _decay_size(problem, self.shape), age)
         build = builders.maker(routing) if isinstance(routing, str) else routing
         view, step = configured(graph), as_step(step)
@@ -92,8 +87,10 @@ class Mesh:
             learner = Learner(problem, step, self.shape, dtype, nearest)
             router = Router(n, dict(zip(partners.tolist(), weights.tolist(), strict=True)), build)
             agent = Agent(n, tuple(sorted(graph[n])), learner, router, age, aggregation, 1.0, float(deadline), leap)
-            self._seats.append(_Seat(agent, begun(agent, view)))
-        self._view, self.period = view, 0
+            facts = {"agent": self.names[n], "shape": self.shape, "dtype": dtype, "key_dim": self.key_dim, "max_age": age, "commit_every": commit_every}
+            kept: Store = MemoryStore(**facts) if store is None else SQLiteStore(_file(store, self.names[n]), **facts)  # type: ignore[arg-type]
+            self._seats.append(Seat(agent, view, kept))
+        self.period = max(seat.last for seat in self._seats)
         self._network = Embedded(Faults(), wire.join)
         self.bytes: Counter[str] = Counter({"query": 0, "reply": 0})
 
@@ -130,7 +127,7 @@ class Mesh:
     @property
     def waiting(self) -> np.ndarray:
         """How many associations each agent has taken on and not yet played, (N,)."""
-        return np.array([len(seat.waiting) for seat in self._seats])
+        return np.array([seat.store.counts.waiting for seat in self._seats])
 
     def sample_of(self, name: str, number: int) -> Sample:
         """What an agent played in one of its last rounds."""
@@ -160,9 +157,9 @@ class Mesh:
 
     def learn(self, associations: Mapping[str, Any] | None = None) -> None:
         """One period: these associations are taken on, and every agent that may close its round does."""
-        taken = [(self._seat(name), self._sample(name, given)) for name, given in (associations or {}).items()]
-        for seat, sample in taken:
-            seat.waiting.append(sample)
+        taken = [(self._seat(name), self._told(name, given)) for name, given in (associations or {}).items()]
+        for seat, told in taken:
+            seat.store.learn_all(told)
         self.period += 1
         self._crash()
         arriving = self._network.arriving(self.period)
@@ -174,6 +171,17 @@ class Mesh:
             if not seat.down and not self._network.faults.paused(seat.agent.number, self.period):
                 self._step(seat)
 
+    def close(self) -> None:
+        """Write what waits to be written, and let go of the stores."""
+        for seat in self._seats:
+            seat.store.close()
+
+    def __enter__(self) -> Mesh:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
     def recall(self, name: str, key: Any) -> np.ndarray:
         """What an agent answers to a cue (d_k,), or to many (…, d_k)."""
         seat = self._seat(name)
@@ -182,23 +190,24 @@ class Mesh:
             raise MeshError(f"{name}: a cue of shape {cue.shape}: {self.key_dim} numbers are needed, or (…, {self.key_dim}) for many.")
         return seat.agent.learner.recall(seat.state.memory, cue)
 
-    def _step(self, seat: _Seat) -> None:
+    def _step(self, seat: Seat) -> None:
         """A round of one agent, if it may make one."""
         agent, faults = seat.agent, self._network.faults
         links = [n for n in agent.neighbours if not faults.cut(agent.number, n, self.period) and not faults.crashed(n, self.period)]
         elapsed = float(self.period - seat.last)
         if not ready(agent, seat.state, seat.inbox, links, elapsed):
             return
-        sample = seat.waiting.popleft() if seat.waiting else agent.learner.nothing()
-        seat.state, outbox, seat.report = on_round(agent, seat.state, seat.inbox, sample, links, elapsed)
-        seat.kept, seat.last, seat.inbox = seat.state, self.period, []  # committed before anything leaves
-        seat.counts += seat.report.counts
+        told = seat.store.oldest()
+        state, outbox, seat.report = on_round(agent, seat.state, seat.inbox, seat.sample(told), links, elapsed)
+        seat.store.commit(state.round, state.incarnation, state.memory, state.credit, float(self.period), [one.id for one in told])
+        seat.state, seat.last, seat.inbox = state, self.period, []  # committed before anything leaves
+        seat.counts.update(seat.report.counts)
         for receiver, bundle in outbox.items():
             frame = wire.encode(bundle, self._shape)
-            self.bytes += wire.sizes(bundle, self._shape)
+            self.bytes.update(wire.sizes(bundle, self._shape))
             self._network.send(agent.number, receiver, frame, self.period)
 
-    def _hear(self, seat: _Seat, sender: int, frame: Any) -> None:
+    def _hear(self, seat: Seat, sender: int, frame: Any) -> None:
         try:
             seat.inbox.append(wire.decode(frame, self._shape, sender))
         except WireError as refused:
@@ -209,16 +218,13 @@ class Mesh:
         for seat in self._seats:
             down = self._network.faults.crashed(seat.agent.number, self.period)
             if seat.down and not down:
-                flight = seat.kept.books.in_flight()
-                closed = seat.kept.books.counts.copy()
-                closed[:, FATES.index("lost")] += flight
-                seat.closed.append(seat.kept.books._replace(counts=closed, flight=frozenset()))
-                seat.state = restarted(seat.agent, self._view, seat.kept)
+                seat.end()
+                seat.state = seat.begin()
             seat.inbox = [] if down else seat.inbox
             seat.down = down
 
-    def _sample(self, name: str, given: Any) -> Sample:
-        seat = self._seat(name)
+    def _told(self, name: str, given: Any) -> list[tuple[Any, ...]]:
+        """What an agent is told in one period, checked: (key, value, gate) of every association."""
         if not isinstance(given, tuple | list) or len(given) not in (2, 3):
             raise MeshError(f"{name}: {type(given).__name__} is no association: (key, value) is needed, or (key, value, gate).")
         try:
@@ -236,9 +242,12 @@ class Mesh:
             raise MeshError(f"{name}: the loss {loss.name!r} takes {needed}: what its gate acts on is the loss's.")
         if gate and not ((gate[0] >= 0) & (gate[0] <= 1)).all():
             raise MeshError(f"{name}: a gate outside [0, 1]: it says how much is kept.")
-        return seat.agent.learner.sample(np.atleast_2d(key), np.atleast_2d(value), gate[0] if gate else None)
+        keys, values = np.atleast_2d(key), np.atleast_2d(value)
+        if len(keys) != len(values):
+            raise MeshError(f"{name}: {len(keys)} keys and {len(values)} values: each association has one of both.")
+        return [(k, v, gate[0] if gate else None) for k, v in zip(keys, values, strict=True)]
 
-    def _seat(self, name: str) -> _Seat:
+    def _seat(self, name: str) -> Seat:
         return self._seats[self._agent(name)]
 
     def _agent(self, name: str) -> int:
@@ -257,12 +266,16 @@ def _names(names: Sequence[str] | None, agents: int) -> tuple[str, ...]:
     return told
 
 
-def _age(graph: Graph) -> int:
-    """4 · diameter + 8, or 2N where that is less."""
-    import networkx
-
-    agents = graph.number_of_nodes()
-    return min(4 * int(networkx.diameter(graph)) + 8, max(2 * agents, 4))
+def _file(folder: str | os.PathLike[str], name: str) -> Path:
+    """Where an agent's store lies."""
+    place = Path(folder)
+    if not all(letter.isalnum() or letter in "-_." for letter in name) or name.startswith("."):
+        raise MeshError(f"an agent called {name!r} cannot have a file: letters, digits, '-', '_' and '.' are needed where a store is.")
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as refused:
+        raise MeshError(f"store={str(place)!r} is no folder that can be made ({refused.strerror}): nothing could be kept there.") from refused
+    return place / f"{name}.sqlite"
 
 
 def _decay_size(problem: Problem, shape: tuple[int, int]) -> int:

@@ -105,9 +105,11 @@ def begun(agent: Agent, view: View, incarnation: int = 0) -> State:
     return State(incarnation, 0, agent.learner.start(), view, fingerprint(view), opened(agent.weights))
 
 
-def restarted(agent: Agent, view: View, kept: State) -> State:
-    """The state of a new incarnation that goes on from what the last one committed: memory, round, its own associations."""
-    return replace(begun(agent, view, kept.incarnation + 1), round=kept.round, memory=kept.memory, samples=kept.samples, resumed=kept.round, credit=kept.credit)
+def restarted(
+    agent: Agent, view: View, *, incarnation: int, round: int, memory: np.ndarray, credit: float, samples: Mapping[int, Sample]
+) -> State:  # fmt: skip
+    """The state of a new incarnation that goes on from what the last one committed: memory, round, its own associations by round."""
+    return replace(begun(agent, view, incarnation), round=round, memory=agent.learner.kept(memory), samples=samples, resumed=round, credit=credit)
 
 
 def ready(agent: Agent, state: State, inbox: Iterable[Bundle], links: Collection[int], elapsed: float) -> bool:
