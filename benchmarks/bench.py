@@ -1,6 +1,6 @@
 """`make bench`: how fast mnemesh is, beside straightforward NumPy and the bare products of the same work, in one run. Ratios count.
 
-python benchmarks/bench.py [--out FILE.json] [--only small|batch|wide|million|start] [--repeats N]
+python benchmarks/bench.py [--out FILE.json] [--only small|batch|wide|network|million|start] [--repeats N]
 """
 
 from __future__ import annotations
@@ -226,6 +226,50 @@ def alone(part: str) -> list[dict[str, Any]]:
         return list(json.loads(out.read_text())[part])
 
 
+class Network:
+    """A live network in one process, and the arithmetic of its rounds without any message."""
+
+    def __init__(self, aggregation: str, agents: int = 20, dim: int = 64, rounds: int = 400) -> None:
+        graph, self.weights = mm.topology.default(), mm.interest.dirichlet(agents, own=10.0, others=2.0, seed=1)
+        self.problem = mm.Problem("delta", mm.domains.ball(RADIUS), self.weights)
+        self.stream = mm.streams.teacher(agents=agents, key_dim=dim, value_dim=dim, rounds=rounds, correlation=0.75, seed=1)
+        settings = {"step": mm.steps.inverse_sqrt(0.3), "key_dim": dim, "value_dim": dim, "deadline": float("inf"), "aggregation": aggregation}
+        self.mesh = mm.live.Mesh(self.problem, graph, **settings)
+        self.memories, self.dense = np.zeros((agents, dim, dim), np.float32), np.asarray(self.weights).astype(np.float32)
+
+    def play(self, rounds: int) -> None:
+        """So many periods, on the stream's data again and again."""
+        for _ in range(rounds):
+            t = self.mesh.period % self.stream.rounds
+            self.mesh.learn({name: (self.stream.keys[t, n], self.stream.values[t, n]) for n, name in enumerate(self.mesh.names)})
+
+    def arithmetic(self, rounds: int) -> None:
+        """The residuals, rank-one updates and projections of so many rounds, pair by pair."""
+        for t in range(rounds):
+            keys, values = self.stream.keys[t], self.stream.values[t]
+            for n, memory in enumerate(self.memories):
+                for m, weight in enumerate(self.dense[n]):
+                    memory -= np.float32(0.01) * np.outer((memory @ keys[m] - values[m]) * weight, keys[m])
+                memory[:] = self.problem.domain.project(memory)
+
+
+def network(repeats: int, rounds: int = 30) -> list[dict[str, Any]]:
+    """Live agents in one process at 64×64, everybody caring about everybody: frames, checks and all, beside the arithmetic alone."""
+    ways = {aggregation: Network(aggregation) for aggregation in ("auto", "dense", "factored")}
+    for way in ways.values():
+        way.play(12)  # until replies come from everywhere
+    sent = {name: dict(way.mesh.bytes) for name, way in ways.items()}
+    times = best_of(repeats, {"arithmetic alone": partial(ways["auto"].arithmetic, rounds), **{name: partial(way.play, rounds) for name, way in ways.items()}})
+    rows = []
+    for name, seconds in times.items():
+        line: dict[str, Any] = {"case": "live, in one process (20, 64)", "contender": name, "rounds/s": rounds / seconds, "x arithmetic's time": seconds / times["arithmetic alone"]}
+        if name in ways:
+            played = rounds * repeats
+            line |= {f"{kind} kB/round": (ways[name].mesh.bytes[kind] - sent[name][kind]) / played / 1e3 for kind in ("query", "reply")}
+        rows.append(line)
+    return rows
+
+
 PROGRAM = Path(__file__).parents[1] / "examples" / "first.py"
 
 
@@ -258,13 +302,13 @@ def main() -> None:
     """Run the parts asked for; print tables and write everything to a JSON file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("out/bench.json"))
-    parser.add_argument("--only", nargs="*", choices=["start", "small", "batch", "wide", "million"])
+    parser.add_argument("--only", nargs="*", choices=["start", "small", "batch", "wide", "network", "million"])
     parser.add_argument("--repeats", type=int, default=7)
     asked = parser.parse_args()
     if os.environ.get("OPENBLAS_NUM_THREADS") != "1":
         print("note: OPENBLAS_NUM_THREADS is not 1, so NumPy may be timed with a second BLAS thread that spins; `make bench` sets it.\n")
     gpu = "jax" in engines() and __import__("jax").default_backend() != "cpu"
-    parts = asked.only or ["start", "small", "batch", "wide", *(["million"] if gpu else [])]
+    parts = asked.only or ["start", "small", "batch", "wide", "network", *(["million"] if gpu else [])]
     found: dict[str, Any] = {"python": platform.python_version(), "cores": os.cpu_count(), "mnemesh": mm.__version__, "numpy": np.__version__}
     peak: dict[int, float] = {}
     if "numba" in engines():
@@ -274,7 +318,8 @@ def main() -> None:
         found["multiply-adds/s"] = peak
         print(f"a register-only loop: {peak[1] / 1e9:.1f} billion float32 multiply-adds a second on one thread, {peak[2] / 1e9:.1f} on two\n")
     jobs: dict[str, Callable[[], list[dict[str, Any]]]] = {
-        "start": start, "small": lambda: small(asked.repeats, peak), "batch": lambda: batch(asked.repeats), "wide": wide, "million": million,
+        "start": start, "small": lambda: small(asked.repeats, peak), "batch": lambda: batch(asked.repeats), "wide": wide,
+        "network": lambda: network(asked.repeats), "million": million,
     }  # fmt: skip
     for part in parts:
         found[part] = alone(part) if part == "wide" and len(parts) > 1 else jobs[part]()
