@@ -104,7 +104,7 @@ def test_no_function_shadows_a_module():
 
 def test_import_needs_numpy_alone():
     """Neither the optional libraries nor networkx nor the test run's checkers are imported, and none of them need be installed."""
-    heavy = ["jax", "jaxlib", "numba", "llvmlite", "scipy", "networkx", "rich", "jaxtyping", "beartype", "msgspec"]
+    heavy = ["jax", "jaxlib", "numba", "llvmlite", "scipy", "networkx", "rich", "jaxtyping", "beartype", "msgspec", "xxhash", "pyarrow", "matplotlib", "typer", "cryptography", "zenoh", "dask"]
     program = f"import sys\nfor name in {heavy!r}: sys.modules[name] = None\nimport mnemesh\nprint(sorted(name for name in {heavy!r} if sys.modules[name]))"
     assert fresh(program).strip() == "[]"
     assert fresh(f"import sys, mnemesh; print([name for name in {heavy!r} if name in sys.modules])").strip() == "[]"
