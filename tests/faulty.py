@@ -62,14 +62,18 @@ class Watched:
     learned: Counter[bytes] = field(default_factory=Counter)  # how often each association was played
     losses: dict[tuple[int, int], float] = field(default_factory=dict)
 
+    @property
+    def recovered(self) -> int:
+        """The round from which on every root hears of every partner."""
+        trees = mm.routing.steiner(self.mesh.graph, self.mesh.problem.interest)
+        return self.healed + 2 * int(trees.delays.max()) + networkx.diameter(self.mesh.graph)
+
     def unheard(self) -> list[tuple[int, int, set[int]]]:
         """Rounds past recovery in which a root lacked a term of some partner."""
-        trees = mm.routing.steiner(self.mesh.graph, self.mesh.problem.interest)
-        recovered = self.healed + 2 * int(trees.delays.max()) + networkx.diameter(self.mesh.graph)
         found = []
         for (n, r), came in sorted(self.heard.items()):
             missing = set(self.mesh.problem.interest.row(n)[0].tolist()) - {n} - came
-            if r >= recovered and missing:
+            if r >= self.recovered and missing:
                 found.append((n, r, missing))
         return found
 
@@ -82,8 +86,9 @@ def watch(seed: int, *, until: int = 50, after: int = 60, **settings: Any) -> Wa
     agents = range(problem.agents)
     last = dict.fromkeys(agents, 0)
     seen = Watched(mesh)
+    teacher = 2 * rng.normal(size=(2, 2))
     for _ in range(until + after):
-        mesh.learn({str(n): (rng.uniform(-1, 1, 2), rng.normal(size=2)) for n in agents})
+        mesh.learn({str(n): (key, teacher @ key + rng.normal(size=2)) for n in agents for key in [rng.uniform(-1, 1, 2)]})
         for name, report in mesh.reports.items():
             n = int(name)
             assert report.round > last[n], f"seed {seed}: agent {n} made round {report.round} after {last[n]}"
@@ -103,8 +108,7 @@ def _note(seen: Watched, n: int, report: Any) -> None:
     mesh = seen.mesh
     sample = mesh.sample_of(str(n), report.round)
     seen.played[n, report.round], seen.samples[n, report.round] = report.memory, sample
-    if len(sample.features):
-        seen.learned[sample.features.tobytes() + sample.values.tobytes()] += 1
+    seen.learned.update(feature.tobytes() + value.tobytes() for feature, value in zip(sample.features, sample.values, strict=True))
     seen.heard[n, report.round] = set()
     weights = dict(zip(*(part.tolist() for part in mesh.problem.interest.row(n)), strict=True))
     for reply in report.replies:

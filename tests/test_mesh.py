@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import mnemesh as mm
-from mnemesh.errors import MeshError, MnemeshError
+from mnemesh.errors import MeshError, MnemeshError, StoreError
 from mnemesh.live.books import FATES
 from mnemesh.live.mesh import Mesh
+from mnemesh.live.view import Router, configured
 
 N, ROUNDS = 20, 24
 GRAPH = mm.topology.default()
@@ -177,6 +178,76 @@ def test_a_durable_network_goes_on_from_its_folder(tmp_path):
         assert again.waiting.sum() == 0
         assert again.rounds.max() - again.rounds.min() <= 1
         assert (again.ledger["applied"][again.ledger["root"] != again.ledger["partner"]] > 0).all()
+
+
+def test_a_network_without_deadline_goes_on_after_a_stop_and_after_a_crash(tmp_path):
+    """Everybody waits for everybody: somebody who came back must speak first, and is not waited for before it does."""
+    graph = mm.topology.line(3)
+    problem = mm.Problem("delta", mm.domains.ball(20.0), mm.interest.uniform(3))
+    settings = {"step": mm.steps.constant(0.1), "key_dim": 2, "value_dim": 2, "deadline": float("inf"), "store": tmp_path}
+    for last in (5, 10):
+        with Mesh(problem, graph, **settings) as mesh:
+            for _ in range(5):
+                mesh.learn({"1": (np.ones(2), np.ones(2))})
+            assert mesh.rounds.min() >= last - 1
+            assert not mesh.waiting.any()
+    with Mesh(problem, graph, **settings) as mesh:
+        mesh.faults(crashes=[("1", mesh.period + 3, mesh.period + 9)])
+        before = mesh.rounds.max()
+        for _ in range(30):
+            mesh.learn()
+        assert mesh.rounds.min() >= before + 25
+
+
+def test_whatever_was_refused_or_failed_stops_nobody_else():
+    """Many replies on a middle link; an agent whose store fails; what cannot be told in the network's numbers."""
+    graph = mm.topology.line(20)
+    mesh = Mesh(mm.Problem("delta", mm.domains.ball(5.0), mm.interest.uniform(20)), graph, step=mm.steps.constant(0.1), key_dim=2, value_dim=2, aggregation="factored")
+    for _ in range(45):
+        mesh.learn({"3": (np.ones((40, 2)), np.ones((40, 2)))})
+    assert (mesh.rounds == 45).all()
+    with pytest.raises(MeshError, match="finite"):
+        mesh.learn({"0": (np.ones(2), np.ones(2)), "1": (np.array([1e39, 0]), np.ones(2))})
+    assert mesh.period == 45
+    assert not mesh.waiting.any()
+
+    def full(*given: object) -> None:
+        raise StoreError("the disk is full: nothing was written.")
+
+    mesh._seats[2].store._record = full
+    for _ in range(20):
+        with pytest.raises(StoreError, match="the disk is full"):
+            mesh.learn()
+    assert mesh.rounds[2] == 45
+    assert np.delete(mesh.rounds, 2).min() >= 60
+
+
+def test_what_is_handed_out_changes_nothing_inside():
+    graph = mm.topology.ring(3)
+    mesh = Mesh(mm.Problem("delta", mm.domains.ball(5.0), mm.interest.uniform(3)), graph, step=mm.steps.constant(0.1), key_dim=2, value_dim=2)
+    mesh.learn({"1": (np.ones(2), np.ones(2))})
+    with pytest.raises(ValueError, match="read-only"):
+        mesh.sample_of("1", 1).values[:] = 7.0
+    mesh.counts["1"]["made up"] = 5
+    mesh.bytes["query"] = 0
+    assert "made up" not in mesh.counts["1"]
+    assert mesh.bytes["query"] > 0
+
+
+@pytest.mark.parametrize("wrong", [{"max_age": 1}, {"max_age": 10**9}, {"leap": 0}])
+def test_ages_and_leaps_that_would_stop_a_network(wrong):
+    with pytest.raises(MeshError, match=next(iter(wrong))):
+        Mesh(mm.Problem("delta", mm.domains.ball(5.0), mm.interest.uniform(5)), mm.topology.line(5), step=mm.steps.constant(0.1), key_dim=2, value_dim=2, **wrong)
+
+
+def test_a_tree_may_be_deeper_than_python_recurses():
+    view = configured(mm.topology.line(1500))
+    branch, unreached = Router(0, {0: 0.5, 1499: 0.5}, mm.routing.shortest_path).branch(view, 1)
+    depth = 0
+    while branch.children:
+        (branch,) = branch.children
+        depth += 1
+    assert (depth, branch.agent, branch.weight, unreached) == (1499, 1499, 0.5, frozenset())
 
 
 def test_a_store_that_is_in_use_or_nowhere_is_refused(tmp_path):

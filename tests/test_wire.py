@@ -57,7 +57,8 @@ def branches(draw: Any, agents: list[int]) -> Branch:
     return grown(agents[0])
 
 
-COUNTS = st.integers(0, 2**64 - 1)
+COUNTS = st.integers(0, 2**63 - 1)
+MARKS = st.integers(0, 2**64 - 1)
 SUMS = st.floats(allow_nan=False, allow_infinity=False)
 
 
@@ -101,7 +102,7 @@ def bundles(draw: Any) -> tuple[Bundle, Shape]:
     most = 3 if now else 0
     asked = draw(st.lists(queries(shape, sender, stamps), max_size=most))
     answered = draw(st.lists(replies(shape, sender, stamps), max_size=most))
-    return Bundle(sender, draw(COUNTS), now, draw(COUNTS), draw(COUNTS), draw(states(shape)), tuple(asked), tuple(answered)), shape
+    return Bundle(sender, draw(COUNTS), now, draw(COUNTS), draw(MARKS), draw(states(shape)), tuple(asked), tuple(answered)), shape
 
 
 SHAPE = Shape(6, 3, 2, "float32", 3, max_age=20)
@@ -336,6 +337,7 @@ NAN, INFINITY = struct.pack("<f", float("nan")), struct.pack("<f", float("-inf")
         *((forged(field, 4), "shape") for field in ("agents", "d_v", "d_phi", "decay")),
         (forged("sender", 2), "sender"),
         (forged("round", 2**63, "<Q"), "round"),
+        (forged("sequence", 2**63, "<Q"), "round"),
         (forged("states", 7), "oversized"),
         (forged("replies", 2**32 - 1), "oversized"),
         (forged("segments", 2**32 - 1), "oversized"),

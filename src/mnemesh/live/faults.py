@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
@@ -52,12 +53,17 @@ class Faults:
     until: int | None = None
 
     def __post_init__(self) -> None:
+        generator(self.seed, "live/faults", 0, 0, 0)  # refuses what is no seed
+        if self.until is not None and (not isinstance(self.until, int | np.integer) or self.until < 0):
+            raise FaultError(f"until={self.until!r}: a whole number of periods, or None for ever.")
         for name in _CHANCES:
-            if not 0 <= getattr(self, name) <= 1:
+            if not isinstance(getattr(self, name), int | float) or not 0 <= getattr(self, name) <= 1:
                 raise FaultError(f"{name}={getattr(self, name)!r} is a probability: it lies in [0, 1].")
         if not isinstance(self.delay, int | np.integer) or self.delay < 0:
             raise FaultError(f"delay={self.delay!r}: the largest extra delay is a whole number of periods, 0 or more.")
         for span in self._spans():
+            if not span.who:
+                raise FaultError(f"periods {span.first}..{span.last} of nobody: name who is meant.")
             if span.first < 1 or span.last < span.first:
                 raise FaultError(f"periods {span.first}..{span.last} of {span.who}: periods count from 1, and the first is not after the last.")
 
@@ -115,7 +121,7 @@ def spans(kind: str, given: Iterable[Any], number: Any) -> tuple[Span, ...]:
         try:
             *who, first, last = one
             flat = [name for part in who for name in (part if isinstance(part, list | tuple | set | frozenset) else (part,))]
-            found.append(Span(tuple(sorted(number(name) for name in flat)), int(first), int(last)))
+            found.append(Span(tuple(sorted(number(name) for name in flat)), operator.index(first), operator.index(last)))
         except MnemeshError:
             raise
         except (TypeError, ValueError):

@@ -60,12 +60,14 @@ class Learner:
 
     def sample(self, keys: Any, values: Any, gate: Any = None) -> Sample:
         """Associations (A, d_k), (A, d_v) with their gate as a sample; A may be 0."""
-        keys, values = np.asarray(keys, self.dtype), np.asarray(values, self.dtype)
-        features = np.asarray(self.problem.features(keys), self.dtype) if len(keys) else np.zeros((0, self.shape[1]), self.dtype)
+        keys, values = np.array(keys, self.dtype), np.array(values, self.dtype)
+        features = np.array(self.problem.features(keys), self.dtype) if len(keys) else np.zeros((0, self.shape[1]), self.dtype)
         decay = None
         if len(keys) and self.loss.decays:
             gates = None if gate is None else np.asarray(gate, self.dtype)
-            decay = np.asarray(self.problem.decay(gates, None, np.zeros(1, self.dtype)), self.dtype)
+            decay = np.array(self.problem.decay(gates, None, np.zeros(1, self.dtype)), self.dtype)
+        for part in (features, values) if decay is None else (features, values, decay):
+            part.setflags(write=False)
         return Sample(features, values, decay)
 
     def nothing(self) -> Sample:

@@ -11,16 +11,16 @@ from typing import Any, final
 import numpy as np
 
 from mnemesh import routing as builders
-from mnemesh.errors import MeshError, WireError
+from mnemesh.errors import MeshError, MnemeshError, WireError
 from mnemesh.live import wire
 from mnemesh.live.books import FATES
 from mnemesh.live.faults import Faults, spans
 from mnemesh.live.learning import Learner, Sample
 from mnemesh.live.making import oldest
 from mnemesh.live.messages import Bundle
-from mnemesh.live.protocol import Agent, Report, State, on_round, ready
+from mnemesh.live.protocol import Agent, Report, State, blind, on_round, ready
 from mnemesh.live.seat import Seat
-from mnemesh.live.store import MemoryStore, SQLiteStore, Store
+from mnemesh.live.store import Association, MemoryStore, SQLiteStore, Store
 from mnemesh.live.sums import MODES
 from mnemesh.live.transports.embedded import Embedded
 from mnemesh.live.view import Router, configured
@@ -31,6 +31,8 @@ from mnemesh.topology import check_graph
 from mnemesh.types import Graph
 
 __all__ = ["LEDGER", "Mesh"]
+
+_TOLD = 64  # associations that an agent plays in one round, at the most
 
 LEDGER = np.dtype([("root", "i8"), ("partner", "i8"), *((fate, "i8") for fate in FATES), ("in_flight", "i8")])
 
@@ -76,10 +78,16 @@ class Mesh:
         self._number = {name: n for n, name in enumerate(self.names)}
         self.key_dim, self.shape = int(key_dim), problem.memory_shape(key_dim, value_dim)
         age = oldest(graph) if max_age is None else max_age
-        self._shape = wire.Shape(problem.agents, *self.shape, dtype, _decay_size(problem, self.shape), age)
         build = builders.maker(routing) if isinstance(routing, str) else routing
         view, step = configured(graph), as_step(step)
         trees = build(graph, problem.interest)
+        if not isinstance(age, int | np.integer) or not int(trees.delays.max()) <= age <= 16 * problem.agents:
+            raise MeshError(f"max_age={age!r}: a whole number of rounds from the longest delay, {int(trees.delays.max())}, to {16 * problem.agents}, or no answer counts.")
+        if not isinstance(leap, int | np.integer) or leap < 1:
+            raise MeshError(f"leap={leap!r}: a whole number of rounds, at least 1, or nobody could ever catch up.")
+        agents = problem.agents
+        most = agents**2 if aggregation == "factored" else 0  # where nothing is joined, a middle link carries many replies
+        self._shape = wire.Shape(agents, *self.shape, dtype, _decay_size(problem, self.shape), age, max_replies=most, max_rank=_TOLD * agents * (age + 1))
         self._seats = []
         for n in range(problem.agents):
             partners, weights = problem.interest.row(n)
@@ -88,11 +96,15 @@ class Mesh:
             router = Router(n, dict(zip(partners.tolist(), weights.tolist(), strict=True)), build)
             agent = Agent(n, tuple(sorted(graph[n])), learner, router, age, aggregation, 1.0, float(deadline), leap)
             facts = {"agent": self.names[n], "shape": self.shape, "dtype": dtype, "key_dim": self.key_dim, "max_age": age, "commit_every": commit_every}
-            kept: Store = MemoryStore(**facts) if store is None else SQLiteStore(_file(store, self.names[n]), **facts)  # type: ignore[arg-type]
-            self._seats.append(Seat(agent, view, kept))
+            try:
+                kept: Store = MemoryStore(**facts) if store is None else SQLiteStore(_file(store, self.names[n]), **facts)  # type: ignore[arg-type]
+                self._seats.append(Seat(agent, view, kept))
+            except Exception:
+                self.close()  # or those that were opened would stay locked
+                raise
         self.period = max(seat.last for seat in self._seats)
         self._network = Embedded(Faults(), wire.join)
-        self.bytes: Counter[str] = Counter({"query": 0, "reply": 0})
+        self._bytes: Counter[str] = Counter({"query": 0, "reply": 0})
 
     @property
     def memories(self) -> np.ndarray:
@@ -112,7 +124,7 @@ class Mesh:
     @property
     def counts(self) -> dict[str, Counter[str]]:
         """What each agent dropped or refused, by reason."""
-        return {name: seat.counts for name, seat in zip(self.names, self._seats, strict=True)}
+        return {name: Counter(seat.counts) for name, seat in zip(self.names, self._seats, strict=True)}
 
     @property
     def ledger(self) -> np.ndarray:
@@ -123,6 +135,11 @@ class Mesh:
             flight = seat.state.books.in_flight()
             rows += [(seat.agent.number, m, *counts[i], flight[i]) for i, m in enumerate(seat.state.books.partners)]
         return np.array(rows, LEDGER)
+
+    @property
+    def bytes(self) -> dict[str, int]:
+        """How many bytes were sent so far, by kind."""
+        return dict(self._bytes)
 
     @property
     def waiting(self) -> np.ndarray:
@@ -146,7 +163,8 @@ class Mesh:
         partitions: Sequence[Any] = (), crashes: Sequence[Any] = (), pauses: Sequence[Any] = (), until: int | None = None,
     ) -> Faults:  # fmt: skip
         """Schedule failures by period: chances per frame up to `until`, links cut ("a", "b", first, last), agents that crash or pause ("a", first, last),
-        groups that are parted from the others (["a", "b"], first, last). The same seed plays the same failures again."""
+        groups that are parted from the others (["a", "b"], first, last). The same seed plays the same failures again. A later schedule takes the
+        place of an earlier one."""
         parts = {"cuts": cuts, "partitions": partitions, "crashes": crashes, "pauses": pauses}
         told = {kind: spans(kind, given, self._agent) for kind, given in parts.items()}
         for span in told["cuts"]:
@@ -157,6 +175,8 @@ class Mesh:
 
     def learn(self, associations: Mapping[str, Any] | None = None) -> None:
         """One period: these associations are taken on, and every agent that may close its round does."""
+        if associations is not None and not isinstance(associations, Mapping):
+            raise MeshError(f"learn({type(associations).__name__}): {{name: (key, value), …}} is needed.")
         taken = [(self._seat(name), self._told(name, given)) for name, given in (associations or {}).items()]
         for seat, told in taken:
             seat.store.learn_all(told)
@@ -166,10 +186,16 @@ class Mesh:
         for seat in self._seats:
             for sender, frame in arriving.get(seat.agent.number, ()):
                 self._hear(seat, sender, frame)
+        failed: list[Exception] = []
         for seat in self._seats:
             seat.report = None
             if not seat.down and not self._network.faults.paused(seat.agent.number, self.period):
-                self._step(seat)
+                try:
+                    self._step(seat)
+                except MnemeshError as wrong:  # an agent that fails is the others' failure as little as a crash
+                    failed.append(wrong)
+        if failed:
+            raise failed[0]
 
     def close(self) -> None:
         """Write what waits to be written, and let go of the stores."""
@@ -185,8 +211,11 @@ class Mesh:
     def recall(self, name: str, key: Any) -> np.ndarray:
         """What an agent answers to a cue (d_k,), or to many (…, d_k)."""
         seat = self._seat(name)
-        cue = np.asarray(key, seat.agent.learner.dtype)
-        if cue.shape[-1:] != (self.key_dim,):
+        try:
+            cue = np.asarray(key, seat.agent.learner.dtype)
+        except (TypeError, ValueError):
+            raise MeshError(f"{name}: {key!r} is no cue: numbers are needed.") from None
+        if cue.shape[-1:] != (self.key_dim,) or not np.isfinite(cue).all():
             raise MeshError(f"{name}: a cue of shape {cue.shape}: {self.key_dim} numbers are needed, or (…, {self.key_dim}) for many.")
         return seat.agent.learner.recall(seat.state.memory, cue)
 
@@ -197,19 +226,24 @@ class Mesh:
         elapsed = float(self.period - seat.last)
         if not ready(agent, seat.state, seat.inbox, links, elapsed):
             return
-        told = seat.store.oldest()
-        state, outbox, seat.report = on_round(agent, seat.state, seat.inbox, seat.sample(told), links, elapsed)
+        told: Sequence[Association] = ()
+        if not blind(seat.state, seat.inbox):
+            told = seat.store.oldest() if agent.learner.loss.gate else seat.store.waiting(_TOLD)  # a gate is one round's
+        state, outbox, report = on_round(agent, seat.state, seat.inbox, seat.sample(told), links, elapsed)
+        frames = {receiver: wire.encode(bundle, self._shape) for receiver, bundle in outbox.items()}
         seat.store.commit(state.round, state.incarnation, state.memory, state.credit, float(self.period), [one.id for one in told])
-        seat.state, seat.last, seat.inbox = state, self.period, []  # committed before anything leaves
-        seat.counts.update(seat.report.counts)
-        for receiver, bundle in outbox.items():
-            frame = wire.encode(bundle, self._shape)
-            self.bytes.update(wire.sizes(bundle, self._shape))
+        seat.state, seat.report, seat.last, seat.inbox = state, report, self.period, []  # committed before anything leaves
+        seat.counts.update(report.counts)
+        for receiver, frame in frames.items():
+            self._bytes.update(wire.sizes(outbox[receiver], self._shape))
             self._network.send(agent.number, receiver, frame, self.period)
 
     def _hear(self, seat: Seat, sender: int, frame: Any) -> None:
         try:
             seat.inbox.append(wire.decode(frame, self._shape, sender))
+            if len(seat.inbox) > 4 * seat.agent.max_age * max(len(seat.agent.neighbours), 1):
+                del seat.inbox[0]  # of a time that no round will go back to
+                seat.counts["unread too long"] += 1
         except WireError as refused:
             seat.counts[f"refused: {refused.reason}"] += 1
 
@@ -233,7 +267,9 @@ class Mesh:
             raise MeshError(f"{name}: {given!r} is no association of numbers: (key, value) is needed, or (key, value, gate).") from None
         wanted = {"key": (key, self.key_dim), "value": (value, self.shape[0])}
         for what, (part, size) in wanted.items():
-            if part.shape[-1:] != (size,) or part.ndim > 2 or not np.isfinite(part).all():
+            with np.errstate(over="ignore"):
+                finite = np.isfinite(part.astype(self._seats[0].agent.learner.dtype)).all()
+            if part.shape[-1:] != (size,) or part.ndim > 2 or not finite:
                 raise MeshError(f"{name}: a {what} of shape {part.shape}: {size} finite numbers are needed, or (A, {size}) for several associations.")
         axes = {"value": (self.shape[0],), "key": (self.shape[1],), "scalar": ()}
         loss = self.problem.loss
@@ -243,16 +279,16 @@ class Mesh:
         if gate and not ((gate[0] >= 0) & (gate[0] <= 1)).all():
             raise MeshError(f"{name}: a gate outside [0, 1]: it says how much is kept.")
         keys, values = np.atleast_2d(key), np.atleast_2d(value)
-        if len(keys) != len(values):
-            raise MeshError(f"{name}: {len(keys)} keys and {len(values)} values: each association has one of both.")
+        if len(keys) != len(values) or len(keys) > _TOLD:
+            raise MeshError(f"{name}: {len(keys)} keys and {len(values)} values: each association has one of both, and a round at most {_TOLD}.")
         return [(k, v, gate[0] if gate else None) for k, v in zip(keys, values, strict=True)]
 
     def _seat(self, name: str) -> Seat:
         return self._seats[self._agent(name)]
 
     def _agent(self, name: str) -> int:
-        if name not in self._number:
-            raise MeshError(f"there is no agent {name!r}: there are {', '.join(self.names[:6])}{', …' if len(self.names) > 6 else ''}.")
+        if not isinstance(name, str) or name not in self._number:
+            raise MeshError(f"there is no agent {name!r}: there are {', '.join(map(repr, self.names[:6]))}{', …' if len(self.names) > 6 else ''}.")
         return self._number[name]
 
     def __repr__(self) -> str:

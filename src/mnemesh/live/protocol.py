@@ -19,7 +19,7 @@ from mnemesh.live.messages import Branch, Bundle, LinkState, Query, Reply, Term
 from mnemesh.live.sums import answered, gradient, joined, missing
 from mnemesh.live.view import Router, View, fingerprint, merged
 
-__all__ = ["Agent", "Heard", "Report", "State", "begun", "on_round", "ready", "restarted"]
+__all__ = ["Agent", "Heard", "Report", "State", "begun", "blind", "on_round", "ready", "restarted"]
 
 
 @final
@@ -60,7 +60,7 @@ class Heard(NamedTuple):
     def with_(self, bundle: Bundle, span: int) -> Heard:
         """What is known once this bundle has come."""
         ahead = bundle.sequence - self.sequence
-        came = self.came << ahead | 1 if ahead > 0 else self.came | 1 << -ahead
+        came = 1 if ahead >= span else self.came << ahead | 1 if ahead > 0 else self.came | 1 << -ahead
         newest = bundle.round >= self.round
         view, latest = (bundle.view, bundle.round) if newest else (self.view, self.round)
         return Heard(self.incarnation, latest, view, max(self.sequence, bundle.sequence), came & (1 << span) - 1)
@@ -109,7 +109,8 @@ def restarted(
     agent: Agent, view: View, *, incarnation: int, round: int, memory: np.ndarray, credit: float, samples: Mapping[int, Sample]
 ) -> State:  # fmt: skip
     """The state of a new incarnation that goes on from what the last one committed: memory, round, its own associations by round."""
-    return replace(begun(agent, view, incarnation), round=round, memory=agent.learner.kept(memory), samples=samples, resumed=round, credit=credit)
+    inside = agent.learner.kept(agent.learner.domain.project(memory))
+    return replace(begun(agent, view, incarnation), round=round, memory=inside, samples=samples, resumed=round, credit=credit)
 
 
 def ready(agent: Agent, state: State, inbox: Iterable[Bundle], links: Collection[int], elapsed: float) -> bool:
@@ -120,15 +121,33 @@ def ready(agent: Agent, state: State, inbox: Iterable[Bundle], links: Collection
         return True
     if state.round == 0 and set(links) < set(agent.neighbours):
         return False
-    newest = _newest(state, [*state.early, *inbox])
+    held = [bundle for bundle in (*state.early, *inbox) if bundle.round <= _bound(agent, state, (*state.early, *inbox), elapsed)]
+    if state.resumed and state.starting and not held:
+        return True  # nobody may have anything to wait for either: somebody must speak first
+    newest = _newest(state, held)
     if any(newest.get(n, 0) >= state.round + 2 for n in links):
         return True
-    return all(newest.get(n, 0) >= state.round or (n in state.suspected and newest.get(n, 0) < state.round - 1) for n in links)
+    near = {bundle.sender for bundle in held if bundle.round >= state.round - 1}
+    return all(newest.get(n, 0) >= state.round or (n in state.suspected and n not in near) for n in links)
+
+
+def blind(state: State, inbox: Collection[Bundle]) -> bool:
+    """Whether an agent that came back has heard nobody yet: what it played now would be answered to nobody."""
+    return bool(state.resumed) and state.starting and not inbox and not state.early
 
 
 def on_round(agent: Agent, state: State, inbox: Iterable[Bundle], sample: Sample, links: Collection[int], elapsed: float) -> tuple[State, dict[int, Bundle], Report]:
     """The coming round: read what came, answer, pass on, learn, ask. Returns the new state, a bundle for every live neighbour, and a report."""
     return _Round(agent, state, tuple(sorted(links)), elapsed).made(inbox, sample)
+
+
+def _bound(agent: Agent, state: State, bundles: Iterable[Bundle], elapsed: float) -> float:
+    """The furthest round that may be believed: all that time has allowed for and was not made, and a leap; at the start from the neighbours' median."""
+    base = state.round
+    if state.starting:
+        known = _newest(state, bundles)
+        base = max(base, median_low(known.values())) if known else base
+    return base + state.credit + elapsed / agent.min_period + agent.leap
 
 
 def _newest(state: State, bundles: Iterable[Bundle]) -> dict[int, int]:
@@ -160,6 +179,7 @@ class _Round:
     def made(self, inbox: Iterable[Bundle], sample: Sample) -> tuple[State, dict[int, Bundle], Report]:
         agent, state = self.agent, self.state
         held = self._admitted([*state.early, *inbox])
+        self.near = {bundle.sender for bundle in held if bundle.round >= state.round - 1}
         self.round = self._number(held)
         now, early = self._sorted(held)
         self._know_links()
@@ -191,15 +211,20 @@ class _Round:
             asked=self._remembered(),
             sequence=state.sequence + 1,
             starting=state.starting and not any(n in self.heard for n in self.links),
-            credit=max(state.credit + self.elapsed / agent.min_period - (self.round - state.round), 0.0),
+            credit=self._credit(),
         )
         return after, self._outbox(after), Report(self.round, state.memory, loss, tuple(self.applied), self.counts, unreachable)
+
+    def _credit(self) -> float:
+        """What time has allowed for and was not made; less than nothing where a leap was taken. Adopting the neighbours' round costs nothing."""
+        moved = 1 if self.state.starting else self.round - self.state.round
+        return self.state.credit + self.elapsed / self.agent.min_period - moved
 
     # --- which round this is, and what is read in it ---------------------------------------------------------------------------------------
 
     def _admitted(self, bundles: list[Bundle]) -> list[Bundle]:
         """Bundles of current incarnations that did not come before and claim no impossible round; known incarnations and sequences are kept."""
-        bound, span = self._bound(), 8 * self.agent.max_age
+        bound, span = _bound(self.agent, self.state, bundles, self.elapsed), 8 * self.agent.max_age
         waited = {id(bundle) for bundle in self.state.early}
         held = []
         for bundle in sorted(bundles, key=lambda one: (one.sender, one.incarnation, one.round, one.sequence)):
@@ -210,17 +235,13 @@ class _Round:
                 held.append(bundle)
             elif bundle.incarnation == heard.incarnation and heard.has(bundle.sequence, span):
                 self.counts["repeated"] += 1
-            elif bundle.round > bound and not self.state.starting:
+            elif bundle.round > bound:
                 self.counts["implausible round"] += 1
             else:
                 fresh = heard if bundle.incarnation == heard.incarnation else Heard(bundle.incarnation, 0, 0)
                 self.heard[bundle.sender] = fresh.with_(bundle, span)
                 held.append(bundle)
         return held
-
-    def _bound(self) -> float:
-        """The furthest round that this agent may move to: all that time allowed for so far, and a leap."""
-        return self.state.round + self.state.credit + self.elapsed / self.agent.min_period + self.agent.leap
 
     def _number(self, held: list[Bundle]) -> int:
         """The next round; the newest one held, if this agent is behind; at the start the neighbours' median, if that is above its own."""
@@ -247,8 +268,9 @@ class _Round:
     def _suspected(self) -> frozenset[int]:
         """Live neighbours that were silent at the deadline, and those that were before and have not come near since."""
         last = self.state.round
+        gone = set(self.agent.neighbours) - set(self.links)  # and will have to be heard of before they are waited for
         silent = {n for n in self.links if self.heard.get(n, _UNHEARD).round < last}
-        return frozenset(silent if self.elapsed >= self.agent.deadline else silent & self.state.suspected)
+        return frozenset(gone | (silent if self.elapsed >= self.agent.deadline else silent & self.state.suspected - self.near))
 
     # --- what the messages ask for ---------------------------------------------------------------------------------------------------------
 
@@ -294,7 +316,7 @@ class _Round:
 
     def _return(self, reply: Reply) -> None:
         """A reply leaves on the way back, unless it would come too old, or the way is cut."""
-        if self.round + len(reply.path) - _oldest(reply) > self.agent.max_age:
+        if reply.terms and self.round + len(reply.path) - _oldest(reply) > self.agent.max_age:
             self.counts["too old"] += 1
         elif reply.path[0] not in self.queries:
             self.counts["reply to a dead link"] += 1
@@ -371,17 +393,17 @@ class _Round:
 
 
 def _oldest(reply: Reply) -> int:
-    """The earliest stamp that a reply is about."""
-    stamps = [stamp for _, stamp in reply.terms]
-    stamps += [stamp for _, stamp in reply.missed]
-    return min(stamps)
+    """The earliest stamp of an answer in a reply."""
+    return min([stamp for _, stamp in reply.terms])
 
 
 def _partners(branch: Branch) -> Iterable[int]:
-    if branch.weight:
-        yield branch.agent
-    for child in branch.children:
-        yield from _partners(child)
+    todo = [branch]
+    while todo:
+        one = todo.pop()
+        if one.weight:
+            yield one.agent
+        todo += one.children
 
 
 def _axis(learner: Learner) -> tuple[int, int]:

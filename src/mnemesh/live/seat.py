@@ -8,6 +8,7 @@ from typing import final
 
 import numpy as np
 
+from mnemesh.errors import MeshError
 from mnemesh.live.books import FATES, Books
 from mnemesh.live.learning import Sample
 from mnemesh.live.messages import Bundle
@@ -45,6 +46,8 @@ class Seat:
         """What was told together as the sample of a round."""
         if not told:
             return self.agent.learner.nothing()
+        if self.agent.learner.loss.gate is not None and told[0].gate is None:
+            raise MeshError(f"{self.store.facts.agent} was told associations without gates, and the loss {self.agent.learner.loss.name!r} needs them: another folder is needed.")
         return self.agent.learner.sample(np.stack([one.key for one in told]), np.stack([one.value for one in told]), told[0].gate)
 
     def end(self) -> None:

@@ -71,10 +71,10 @@ class Router:
         for node, parent in parents.items():
             if parent is not None:
                 children.setdefault(here[parent], []).append(here[node])
-        return self._grown(self.agent, children), frozenset(self.weights) - set(reached)
-
-    def _grown(self, node: int, children: Mapping[int, list[int]]) -> Branch:
-        return Branch(node, self.weights.get(node, 0.0), tuple(self._grown(child, children) for child in sorted(children.get(node, ()))))
+        grown: dict[int, Branch] = {}
+        for node in reversed([here[node] for node in parents]):  # children before their parents, since every parent comes before its children
+            grown[node] = Branch(node, self.weights.get(node, 0.0), tuple(grown[child] for child in sorted(children.get(node, ()))))
+        return grown[self.agent], frozenset(self.weights) - set(reached)
 
 
 def _rows(place: Mapping[int, int], agent: int, reached: list[int]) -> Interest:

@@ -54,8 +54,9 @@ def _check_prefix(header: memoryview, top: Top, shape: Shape, segments: int, sen
         raise WireError(f"a header hashes to {found:016x} and says {expected:016x}: it was damaged on its way.", "checksum")
     if top.sender != sender or sender >= shape.agents:
         raise WireError(f"a frame that came from agent {sender} says that agent {top.sender} sent it: nobody speaks for another.", "sender")
-    if top.round >= 2**63:
-        raise WireError(f"a bundle claims the round {top.round}: no network gets there.", "round")
+    for name, count in (("round", top.round), ("incarnation", top.incarnation), ("sequence", top.sequence)):
+        if count >= 2**63:
+            raise WireError(f"a bundle claims the {name} {count}: no network gets there.", "round")
 
 
 class _Tables(NamedTuple):
@@ -145,6 +146,8 @@ class _Reader:
         for agent, count, incarnation, sequence in self.tables.states:
             links = self.tables.agents[self.agent : self.agent + count]
             self.agent += count
+            if incarnation >= 2**63 or sequence >= 2**63:
+                raise WireError(f"agent {agent}'s links are said to be of ({incarnation}, {sequence}): no network gets there.", "states")
             if agent >= self.shape.agents or agent in seen or agent in links or not _ascending(links):
                 raise WireError(f"agent {agent} is said to have the links {links}: known agents, ascending, are needed.", "states")
             seen.add(agent)
