@@ -15,6 +15,7 @@ from mnemesh.live.mesh import Mesh
 
 __all__ = ["Watched", "schedule", "watch", "world"]
 
+RATE, RADIUS = 0.05, 20.0
 KINDS = ("ring", "line", "star", "geometric")
 
 
@@ -27,7 +28,7 @@ def world(seed: int) -> tuple[np.random.Generator, Any, mm.Problem]:
     graph = mm.topology.random_geometric(agents, radius=0.6, seed=seed) if kind == "geometric" else make[kind](agents)
     dense = rng.random() < 0.5
     interest = mm.interest.dirichlet(agents, own=4.0, others=1.0, seed=seed) if dense else mm.interest.nearest(graph, min(3, agents - 1))
-    return rng, graph, mm.Problem("delta", mm.domains.ball(20.0), interest)
+    return rng, graph, mm.Problem("delta", mm.domains.ball(RADIUS), interest)
 
 
 def schedule(rng: np.random.Generator, graph: Any, until: int) -> dict[str, Any]:
@@ -81,7 +82,7 @@ class Watched:
 def watch(seed: int, *, until: int = 50, after: int = 60, **settings: Any) -> Watched:
     """Play schedule `seed` on world `seed`, everybody learning in every period; the rules are asserted as it goes."""
     rng, graph, problem = world(seed)
-    mesh = Mesh(problem, graph, step=mm.steps.constant(0.05), key_dim=2, value_dim=2, dtype="float64", **settings)
+    mesh = Mesh(problem, graph, step=mm.steps.constant(RATE), key_dim=2, value_dim=2, dtype="float64", **settings)
     faults = mesh.faults(seed, until=until, **schedule(rng, graph, until))
     agents = range(problem.agents)
     last = dict.fromkeys(agents, 0)
@@ -111,6 +112,8 @@ def _note(seen: Watched, n: int, report: Any) -> None:
     seen.learned.update(feature.tobytes() + value.tobytes() for feature, value in zip(sample.features, sample.values, strict=True))
     seen.heard[n, report.round] = set()
     weights = dict(zip(*(part.tolist() for part in mesh.problem.interest.row(n)), strict=True))
+    wrong = sample.features @ report.memory.T - sample.values
+    descent = weights.get(n, 0.0) * wrong.T @ sample.features / max(len(wrong), 1)
     for reply in report.replies:
         expected = np.zeros(mesh.shape)
         loss = 0.0
@@ -124,3 +127,7 @@ def _note(seen: Watched, n: int, report: Any) -> None:
         found = payload.dense if payload.dense is not None else payload.residuals.T @ payload.features
         np.testing.assert_allclose(found, expected, atol=1e-11)
         assert abs(reply.loss - loss) < 1e-9
+        descent = descent + expected
+    after = report.memory - RATE * descent
+    size = np.linalg.norm(after)
+    np.testing.assert_allclose(mesh.memories[n], after * min(1.0, RADIUS / size) if size else after, atol=1e-11)

@@ -9,15 +9,15 @@ from typing import Any, final
 
 import numpy as np
 
-from mnemesh import algorithms, domains, features, interest, losses, routing, steps, streams, topology
+from mnemesh import algorithms, domains, features, interest, losses, routing, steps, streams, theory, topology
 from mnemesh.algorithms.algorithm import Algorithm
-from mnemesh.errors import SpecError
+from mnemesh.errors import BoundError, LossError, SpecError
 from mnemesh.lab.spec import Line, Spec
 from mnemesh.problem import Problem
 from mnemesh.regret import comparator
 from mnemesh.routing.trees import Trees
 from mnemesh.statistics import add, empty
-from mnemesh.steps import inverse_sqrt
+from mnemesh.steps import Step, inverse_sqrt
 from mnemesh.streams.stream import Stream
 from mnemesh.types import Graph
 from mnemesh.words.makers import blamed, made, signature
@@ -123,6 +123,21 @@ class World:
         with blamed(at, SpecError):
             made.rows(self.problem)
         return made
+
+    def bound(self, line: Line, step: Step) -> tuple[theory.Bound | None, str]:
+        """What an algorithm's regret cannot exceed at this step, or why there is no bound."""
+        try:
+            match line.name:
+                case "ogd":
+                    return theory.ogd(self.problem, self.stream, step=step), ""
+                case "dam_togd":
+                    return theory.dam_togd(self.problem, self.stream, self.trees(line), step=step), ""
+                case "c_dogd":
+                    return theory.c_dogd(self.problem, self.stream, self.graph, step=step), ""
+                case _:
+                    return None, f"no theorem is about {line.name}"
+        except (BoundError, LossError) as none:
+            return None, str(none)
 
     def tried(self, line: Line) -> Algorithm:
         """The algorithm of a line at its own step or, where its rate is to be chosen, at some: whether it can be made at all."""

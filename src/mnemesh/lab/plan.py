@@ -23,7 +23,7 @@ __all__ = ["Batch", "Job", "Plan", "columns", "plan"]
 _AGENTS = 160  # agents of all runs of one algorithm in a batch, about: enough to play side by side, little enough to lose
 _SECONDS = 5.0  # of NumPy's time in all, from which a compiler pays
 _ROUND, _MULTIPLY = 4e-5, 3e-10  # NumPy's seconds a round, and a multiply-add: for weights, not for promises
-_PROSE = ("name", "title", "about", "seeds", "tuning", "figure", "sweep")
+_ASIDE = ("name", "title", "about", "seeds", "tuning", "figure", "sweep")
 
 
 class Job(NamedTuple):
@@ -52,10 +52,11 @@ class Batch(NamedTuple):
     @property
     def line(self) -> Line:
         """The line whose rate is chosen."""
-        return self.jobs[0].point.spec.algorithms[self.place or 0]
+        assert self.place is not None
+        return self.jobs[0].point.spec.algorithms[self.place]
 
     @property
-    def line_grid(self) -> tuple[float, ...]:
+    def grid(self) -> tuple[float, ...]:
         """The rates to choose from."""
         return self.jobs[0].point.spec.tuning.grid if self.chooses else ()
 
@@ -63,7 +64,7 @@ class Batch(NamedTuple):
         """A name that stands for everything that its numbers depend on."""
         told = [
             [[job.point.number, job.point.values, _facts(job.point.spec), job.seed] for job in self.jobs],
-            self.rounds, self.engines, self.columns, self.place, self.line_grid, self.rates, dict(versions),
+            self.rounds, self.engines, self.columns, self.place, self.grid, self.rates, dict(versions),
         ]  # fmt: skip
         text = json.dumps(told, sort_keys=True, default=_plain)
         return f"{'tune' if self.chooses else 'play'}-{hashlib.sha256(text.encode()).hexdigest()[:24]}"
@@ -168,7 +169,7 @@ def _without_reals(value: Any) -> Any:
 
 def _facts(spec: Spec) -> dict[str, Any]:
     """What numbers depend on: a spec without its prose, its seeds and how rates are chosen."""
-    return {key: value for key, value in raw(spec).items() if key not in _PROSE} | {"horizons": spec.horizon_list.tolist()}
+    return {key: value for key, value in raw(spec).items() if key not in _ASIDE} | {"horizons": spec.horizon_list.tolist()}
 
 
 def _plain(value: Any) -> Any:

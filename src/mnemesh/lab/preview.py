@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mnemesh import routing, theory
-from mnemesh.errors import BoundError, LossError, RoutingError
+from mnemesh import routing
+from mnemesh.errors import RoutingError
 from mnemesh.lab.build import World, bring, make
 from mnemesh.lab.figures import save_as
 from mnemesh.lab.graphs import graph_figure, routes_table
@@ -37,7 +37,7 @@ def bounds(world: World) -> Table:
     rows = []
     for line in world.spec.algorithms:
         step, said = _step(world, line)
-        bound, why = _bound(world, line, step)
+        bound, why = world.bound(line, step)
         values = (None if (total := getattr(bound, form, None)) is None else float(total[-1]) for form in FORMS)
         notes = {form: why if bound is None else bound.notes.get(form, "") for form in FORMS}
         constants = (None, None) if bound is None else (float(bound.lipschitz.max()), float(bound.weighted_delay.mean()))
@@ -61,28 +61,11 @@ def _step(world: World, line: Line) -> tuple[Step, str]:
         return step, repr(step)
     if line.name == "c_dogd":
         return inverse_sqrt(_THEOREM_2), f"c = {_THEOREM_2}, Theorem 2's"
-    bound, _ = _bound(world, line, inverse_sqrt(1.0))
+    bound, _ = world.bound(line, inverse_sqrt(1.0))
     best = None if bound is None else bound.best_c
     if best is None:
         return inverse_sqrt(1.0), "c is tuned"
     return inverse_sqrt(best), f"best c, {' to '.join(dict.fromkeys(shown(float(c)) for c in (best.min(), best.max())))}"
-
-
-def _bound(world: World, line: Line, step: Step) -> tuple[theory.Bound | None, str]:
-    """The bound, or why there is none."""
-    problem, stream = world.problem, world.stream
-    try:
-        match line.name:
-            case "ogd":
-                return theory.ogd(problem, stream, step=step), ""
-            case "dam_togd":
-                return theory.dam_togd(problem, stream, world.trees(line), step=step), ""
-            case "c_dogd":
-                return theory.c_dogd(problem, stream, world.graph, step=step), ""
-            case _:
-                return None, f"no theorem is about {line.name}"
-    except (BoundError, LossError) as none:
-        return None, str(none)
 
 
 def planted(world: World, every: bool = False) -> dict[str, Trees]:

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from mnemesh import theory
 from mnemesh.engine import Trace, simulate_many
-from mnemesh.errors import BoundError, DivergenceError, LossError, SweepError, require
+from mnemesh.errors import DivergenceError, SweepError, require
 from mnemesh.lab.build import Made, World, bring, make
 from mnemesh.lab.plan import Batch, Job
 from mnemesh.lab.points import shown
@@ -54,7 +53,7 @@ def _choose(batch: Batch, worlds: list[World]) -> list[dict[str, Any]]:
     dtype = worlds[0].spec.dtype
     found = tune(
         [world.problem for world in worlds], lambda step: [world.algorithm(line, step) for world in worlds], [world.stream for world in worlds],
-        batch.line_grid, engine=engine, dtype=dtype,
+        batch.grid, engine=engine, dtype=dtype,
     )  # fmt: skip
     return [
         _place(batch, job, line) | {"c": float(c), "regret": float(found.per_stream[g, s]), "chosen": bool(c == found.best)}
@@ -118,15 +117,7 @@ def _place(batch: Batch, job: Job, line: Line) -> dict[str, Any]:
 
 def _bounds(world: World, line: Line, step: Step, horizons: np.ndarray) -> list[dict[str, float | None]]:
     """The bounds at every horizon; None where a form does not apply."""
-    known: dict[str, Any] = {
-        "ogd": lambda: theory.ogd(world.problem, world.stream, step=step),
-        "dam_togd": lambda: theory.dam_togd(world.problem, world.stream, world.trees(line), step=step),
-        "c_dogd": lambda: theory.c_dogd(world.problem, world.stream, world.graph, step=step),
-    }
-    try:
-        bound = known[line.name]() if line.name in known else None
-    except (BoundError, LossError):
-        bound = None
+    bound, _ = world.bound(line, step)
     found = []
     for t in horizons.tolist():
         at = {name: getattr(bound, name, None) for name in ("printed", "repaired", "sharp")}

@@ -192,7 +192,7 @@ class Mesh:
             if not seat.down and not self._network.faults.paused(seat.agent.number, self.period):
                 try:
                     self._step(seat)
-                except MnemeshError as wrong:  # an agent that fails is the others' failure as little as a crash
+                except MnemeshError as wrong:  # one agent's failure stops no other
                     failed.append(wrong)
         if failed:
             raise failed[0]

@@ -121,7 +121,9 @@ def ready(agent: Agent, state: State, inbox: Iterable[Bundle], links: Collection
         return True
     if state.round == 0 and set(links) < set(agent.neighbours):
         return False
-    held = [bundle for bundle in (*state.early, *inbox) if bundle.round <= _bound(agent, state, (*state.early, *inbox), elapsed)]
+    came = [*state.early, *inbox]
+    bound = _bound(agent, state, came, elapsed)
+    held = [bundle for bundle in came if bundle.round <= bound]
     if state.resumed and state.starting and not held:
         return True  # nobody may have anything to wait for either: somebody must speak first
     newest = _newest(state, held)
